@@ -1,4 +1,5 @@
-"""``python -m bench [--small] [PART ...]``: measure, print, and say what misses its target.
+"""``python -m bench [--small] [PART ...]``: measure the parts, print a table of figures, and list
+the figures that miss their target.
 
 Each module of this folder with ``async def figures()`` is a part. With ``--small``, a part whose
 ``figures`` takes ``small`` measures less. Benchmarks are not tests: on a busy machine a figure may
@@ -24,7 +25,8 @@ _SMALL = "--small"
 
 def main(arguments: list[str]) -> int:
     """Measure the named parts, or all if none is named. Returns 0 if every target was reached."""
-    os.environ.setdefault("NEKRO_SANDBOX__PACKAGES", "false")  # a bot would fetch them meanwhile
+    # otherwise a bot would download packages for its boxes while it is measured
+    os.environ.setdefault("NEKRO_SANDBOX__PACKAGES", "false")
     rooms = [each for each in arguments if each != _SMALL]
     known = [
         info.name

@@ -3,11 +3,13 @@ scripted model answers. The baseline is a bare NoneBot that echoes, measured in 
 the same fake OneBot implementation."""
 
 import os
+import re
 import tempfile
 import time
 from pathlib import Path
 
 import anyio
+import httpx
 
 from bench.bare_bot import bare, resident_mib
 from bench.bot_answers import figures_of_answers
@@ -23,13 +25,14 @@ FIRST_TURNS = 15
 FLOOD = 2000
 CHATS = 1000
 PAGE_S = 4.0
-"""Seconds after the start. By then the bot has made its web page, and its memory is measured."""
+"""Seconds after the start at which the memory is measured. By then the background work of the start
+has ended."""
 TOKEN = "bench-token"
 
 
 class TimedModel:
-    """A model that notes when it got a request. Its reply is one statement, which is completed when
-    ``go`` is set."""
+    """A model that records when it received a request. Its reply is one statement. The last part of
+    the statement is sent when ``go`` is set."""
 
     def __init__(self) -> None:
         self.asked_at = self.complete_at = 0.0
@@ -98,6 +101,8 @@ async def _bot(
                     await peer.say_in_group(50000 + group, 10001, "hello")
                 await _stored(bot, ROUNDS + 1 + FIRST_TURNS + FLOOD + CHATS)
                 full_mib = resident_mib(bot.process.pid)
+            first_page_s = await _open_first_page(bot)
+            opened_mib = resident_mib(bot.process.pid)
             started = [bot.started_in]
             for _ in range(4):
                 await bot.stop()
@@ -113,6 +118,11 @@ async def _bot(
         Figure(
             name="resident, idle", unit="MiB", p50=idle_mib, floor=bare_mib,
             floor_name="bare NoneBot", target=150.0,
+        ),
+        Figure(name="login link -> first page", unit="s", p50=first_page_s, target=1.0),
+        Figure(
+            name=f"resident, {CHATS:,} chats, page opened", unit="MiB", p50=opened_mib,
+            floor=bare_mib, floor_name="bare NoneBot",
         ),
         Figure(
             name=f"resident, {CHATS:,} chats", unit="MiB", p50=full_mib, floor=bare_mib,
@@ -139,16 +149,28 @@ async def _rounds(
         to_prompt.append((mind.asked_at - said - DEBOUNCE_S) * 1000)
         await anyio.sleep(0.02)
         mind.go.set()
-        # From the moment when the model completes the statement to the arrival of the message at
-        # the peer. Both times are taken where it happens, so the time until this task runs again is
-        # not counted.
+        # Measured from the moment when the model completes the statement until the message arrives
+        # at the peer. Each time is read at the place where the event happens. So the time until
+        # this task runs again is not included.
         to_wire.append(((await peer.next_send()).at - mind.complete_at) * 1000)
         await anyio.sleep(0.4)
     return to_prompt[1:], to_wire[1:]
 
 
+async def _open_first_page(bot: BotProcess) -> float:
+    """Follow the login link that the bot printed. Returns the seconds until the console's first
+    page is here; the bot imports and makes its pages meanwhile."""
+    links = re.findall(r"http://\S+/\?token=\S+", bot.log)
+    began = time.perf_counter()
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as browser:
+        await browser.get(links[0])
+        page = await browser.get(f"{bot.address}/ui/")
+        assert page.status_code == 200, page.status_code
+    return time.perf_counter() - began
+
+
 async def _flood(bot: BotProcess, peer: OneBotPeer) -> float:
-    """How many messages per second the bot stores. None of them is addressed to the bot."""
+    """Return how many messages per second the bot stores. None of them is addressed to the bot."""
     before = await _count(bot)
     began = time.perf_counter()
     for number in range(FLOOD):

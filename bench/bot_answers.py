@@ -1,8 +1,8 @@
-"""How soon the bot answers when it does not wait for a person to finish typing.
+"""Measures how soon the bot answers if it does not wait for a person to finish typing.
 
-Measures the slowest requests to the model (99th percentile), the first answer in a chat, and the
-first answer after the bot has connected, and how soon words are sent that the model has written
-while it writes on.
+The figures are: the slowest requests to the model (99th percentile), the first answer in a chat,
+the first answer after the bot has connected, and how soon a finished paragraph is sent while the
+model is still writing the next one.
 """
 
 import itertools
@@ -25,7 +25,8 @@ STARTS = 5
 WORD_ROUNDS = 30
 PAUSE_S = 0.15
 REST_S = 5.0
-"""Seconds after the start. By then the bot has made its web page, which takes processor time."""
+"""Seconds to wait after the start. By then the bot has finished the work of its start, which takes
+processor time."""
 TOKEN = "bench-token"
 
 
@@ -34,7 +35,7 @@ WORDS = "The sky is blue because air scatters short waves of light more than lon
 
 
 class TimedWordsModel:
-    """A model that writes a paragraph, notes the time, and writes on after a second."""
+    """A model that writes a paragraph, records the time, and writes more after a second."""
 
     def __init__(self) -> None:
         self.wrote_at: list[float] = []
@@ -47,7 +48,7 @@ class TimedWordsModel:
 
 
 class TimedAnswerModel:
-    """A model that sends one message in code, and notes when it got each request."""
+    """A model that sends one message with code, and records when it received each request."""
 
     def __init__(self) -> None:
         self.asked_at: list[float] = []
@@ -110,7 +111,7 @@ def _settings(base_url: str) -> dict[str, str]:
 
 
 async def words_as_written(folder: Path) -> list[float]:
-    """Return the milliseconds from the model's first paragraph until the platform gets it."""
+    """Return the milliseconds from the model's first paragraph until the platform receives it."""
     mind, found = TimedWordsModel(), []
     await anyio.Path(folder).mkdir(parents=True, exist_ok=True)
     async with (

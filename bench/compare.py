@@ -1,10 +1,10 @@
 """Compares the figures of an older commit and of this code: ``make compare BASE=e6237b0``.
 
-The speed of a machine changes from minute to minute, so the two are measured in turn, round by
+The speed of a machine changes from minute to minute. So both commits are measured in turn in each
 round, and the medians of the rounds are printed side by side. The older code is checked out from
 git and uses the packages that are installed here. A figure counts as worse if its median is worse
-by more than ``--noise`` and even the best round of this code was worse than the older code's worst
-round::
+by more than ``--noise``, and even the best round of this code was worse than the worst round of the
+older code::
 
     make compare BASE=e6237b0 ARGS="--rounds 3 bot store"
     make compare BASE=402f53e ARGS="--database postgres bot"
@@ -39,7 +39,8 @@ Samples = Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One figure of both commits: the medians of the rounds, and whether this code is worse."""
+    """One figure of both commits: the medians of the rounds, and whether the figure of this code is
+    worse."""
 
     name: str
     unit: str
@@ -80,7 +81,8 @@ def read_table(text: str) -> Iterator[tuple[str, str, float, float | None]]:
 def compare(
     before: Samples, now: Samples, units: Mapping[str, str], noise: float
 ) -> Iterator[Compared]:
-    """Compare each figure that both have. A unit with ``/s`` is a rate: higher is better."""
+    """Compare each figure that both commits have. A unit with ``/s`` is a rate: higher is
+    better."""
     for name in before:
         if name not in now:
             continue

@@ -1,5 +1,5 @@
-"""How fast the running bot answers for the lists of the console over its HTTP API: the guard, the
-query and the JSON together."""
+"""Measures how fast the running bot answers the requests for the console's lists over its HTTP API.
+This includes the check of the login, the query and the JSON."""
 
 import time
 from pathlib import Path
@@ -14,7 +14,7 @@ from bench.figure import Figure, p50_and_p95
 _ROUNDS, _FEW = 30, 5
 _WARM_UP = 2
 _BETWEEN_S = 0.02
-"""So that the bot's own tasks get their turn, as between the clicks of a person."""
+"""Pause between two requests. In it the bot's own tasks run, as between the clicks of a person."""
 _TARGET_MS = 100.0
 _DAY_S = 86_400.0
 _BUSIEST = "telegram-group_10000"
@@ -46,7 +46,7 @@ async def answer_figures(folder: Path, *, few: bool) -> list[Figure]:
 
 
 def _lists(now: float) -> dict[str, dict[str, Any]]:
-    """The lists of the pages with what they ask for."""
+    """Return the lists that the pages show, with the parameters of their requests."""
     chat = {"chat_key": _BUSIEST}
     year = {"since": now - 365 * _DAY_S, "until": now}
     return {

@@ -1,5 +1,5 @@
-"""The bot and the browser for the benchmarks of the console: a bot as a process of its own with an
-OneBot account, and Chromium with the owner logged in."""
+"""The bot and the browser for the benchmarks of the console. The bot runs as a separate process and
+has an OneBot account. In Chromium the owner is logged in."""
 
 import asyncio
 import itertools
@@ -22,7 +22,7 @@ from tests.peers.scripted_model import ScriptedModelServer
 _CHROMIUM = "/usr/bin/chromium"
 _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 _REST_S = 6.0
-"""Seconds after the start. By then the bot has made its web page."""
+"""Seconds to wait after the start. By then the bot has finished the work of its start."""
 _TOKEN = "bench-token"
 _PAUSE_S = 0.1
 GROUP = 30_003
@@ -51,12 +51,12 @@ class MeasuredBot:
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
+        """The id of its process."""
         assert self.process.process is not None
         return self.process.process.pid
 
     async def turns(self, count: int) -> list[float]:
-        """Ask questions. Returns the milliseconds from each to its answer."""
+        """Ask questions. Returns the milliseconds from each question to its answer."""
         samples = []
         for _ in range(count):
             begun = time.monotonic()
@@ -70,7 +70,8 @@ class MeasuredBot:
 async def measured_bot(
     folder: Path, program: str = "bot.py", *, account: str = "20002"
 ) -> AsyncIterator[MeasuredBot]:
-    """A running bot whose data are in ``folder / "data"``. It has rested after its start."""
+    """Run a bot whose data are in ``folder / "data"``, and wait until it is idle after its
+    start."""
     async with (
         ScriptedModelServer(TimedAnswerModel()) as model,
         running_bot(
@@ -81,7 +82,8 @@ async def measured_bot(
         ) as bot,
         OneBotPeer(account, _TOKEN, bot.onebot_url) as peer,
     ):
-        # A bot that ran on this database before must not take these messages for the old ones.
+        # If a bot ran on this database before, this bot must not mistake the new messages for old
+        # ones. So the message ids begin at the current time.
         peer.account.ids = itertools.count(int(time.time() * 1000)).__next__
         await peer.wait_connected()
         await anyio.sleep(_REST_S)
@@ -108,9 +110,10 @@ async def logged_in_browser(bot: BotProcess) -> AsyncIterator[BrowserContext]:
 
 
 async def open_until(page: Page, address: str, filled: str) -> float:
-    """Open an address. Returns the milliseconds from the begin of the navigation until the selector
-    ``filled`` finds something and the page is connected with the bot. Then a person can read it,
-    and each click has an effect. The browser's own clock measures it."""
+    """Open an address. Returns the milliseconds from the start of the navigation until the selector
+    ``filled`` finds an element and the page is connected with the bot. At that moment a person can
+    read the page, and each click has an effect. The time is measured with the browser's own
+    clock."""
     await page.goto(address, wait_until="commit")
     usable = await page.wait_for_function(
         "filled => document.querySelector(filled) && window.socket?.connected && performance.now()",

@@ -1,4 +1,4 @@
-"""How fast the queries are that the lists of the console make."""
+"""Measures how fast the queries are that the lists of the console make."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,7 +14,7 @@ _TARGET_MS = 100.0
 _DAY_S = 86_400.0
 _YEAR_S = 365 * _DAY_S
 _QUIET = 4_998
-"""How far the quietest group is behind the busiest one in a database of 5,000 chats."""
+"""The number of the quietest Telegram group in a database of 5,000 chats. Chat 0 is the busiest."""
 
 Question = Callable[[Store], Awaitable[object]]
 

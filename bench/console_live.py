@@ -1,5 +1,5 @@
-"""How soon a new message is on an open page of the console, and what open pages cost the bot: time
-of a turn, and memory."""
+"""Measures how soon an open page of the console shows a new message, and what open pages cost the
+bot: time of a turn, and memory."""
 
 import time
 from pathlib import Path
@@ -46,8 +46,8 @@ _NOTE_NEWS = """() => {
         }
     }).observe(document.body, {childList: true, characterData: true, subtree: true});
 }"""
-"""Notes when a text is in the page, in milliseconds since 1970. The browser and this program read
-the same clock."""
+"""Records when a text appears in the page, in milliseconds since 1970. The browser and this program
+read the same clock."""
 
 
 async def live_figures(folder: Path, *, few: bool) -> list[Figure]:
@@ -72,7 +72,8 @@ async def live_figures(folder: Path, *, few: bool) -> list[Figure]:
 async def _news(
     bot: MeasuredBot, context: BrowserContext, name: str, place: tuple[str, str], count: int
 ) -> Figure:
-    """From the moment when the peer begins to send a message to its text in the page."""
+    """Measure the time from the moment when the peer begins to send a message until its text is in
+    the page."""
     page = await context.new_page()
     await open_until(page, bot.process.address + place[0], place[1])
     await anyio.sleep(1)
@@ -124,7 +125,7 @@ async def _memory(
 
 
 async def _after_visits(bot: MeasuredBot, context: BrowserContext, visits: int) -> float:
-    """Open and close pages. Returns the memory after that."""
+    """Open and close pages. Returns the memory of the bot after that."""
     places = list(_OPENED.values())
     for number in range(visits):
         address, filled = places[number % len(places)]
@@ -138,8 +139,8 @@ async def _after_visits(bot: MeasuredBot, context: BrowserContext, visits: int) 
 async def _turns(
     bot: MeasuredBot, context: BrowserContext, count: int, blocks: int
 ) -> list[Figure]:
-    """What an open console costs a turn. Blocks of turns with and without it alternate, so that a
-    slow moment of the machine weighs on both."""
+    """Measure how much longer a turn takes while a console is open. Blocks of turns with and
+    without a console alternate, so that a slow moment of the machine affects both."""
     without: list[float] = []
     with_it: list[float] = []
     for _ in range(blocks):
@@ -161,7 +162,7 @@ async def _turns(
 
 
 async def _open(bot: MeasuredBot, context: BrowserContext) -> list[Page]:
-    """Open the pages that an operator leaves open."""
+    """Open the pages that an operator typically leaves open."""
     pages = []
     for address, filled in _OPENED.values():
         pages.append(page := await context.new_page())

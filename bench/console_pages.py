@@ -1,4 +1,4 @@
-"""How fast the pages of the console open in Chromium. The bot has a large database."""
+"""Measures how fast the pages of the console open in Chromium, if the bot has a large database."""
 
 import asyncio
 import os
@@ -34,7 +34,8 @@ _FILLED = MappingProxyType(
         "logs": ".nc-log > *",
     }
 )
-"""What must be there before a page is usable, if it is not just any content."""
+"""For some pages, a selector of what must be there before the page is usable. For the others, any
+content is enough."""
 
 
 async def page_figures(folder: Path, *, few: bool) -> list[Figure]:
@@ -43,7 +44,7 @@ async def page_figures(folder: Path, *, few: bool) -> list[Figure]:
     opened = _FEW if few else _OPENED
     found = []
     async with measured_bot(folder) as bot, logged_in_browser(bot.process) as context:
-        await bot.turns(2)  # so that there is a chat and a turn to show
+        await bot.turns(2)  # so that the pages have a chat and a turn to show
         floor = await _empty_page(context, opened)
         for name, address, filled in _pages():
             load = os.getloadavg()[0]

@@ -1,6 +1,6 @@
-"""What it costs a turn to record what the model was shown. Two bots run side by side: one records,
-the other does not. Short blocks of turns alternate, so that a slow moment of the machine weighs on
-both."""
+"""Measures how much longer a turn takes if the bot records what the model was shown. Two bots run
+side by side: one records, the other does not. Short blocks of turns of the two bots alternate, so
+that a slow moment of the machine affects both."""
 
 import sqlite3
 import statistics
@@ -14,13 +14,13 @@ from bench.figure import Figure
 _BLOCKS, _FEW_BLOCKS = 80, 4
 _TURNS = 10
 _WARM_TURNS, _FEW_WARM_TURNS = 120, 10
-"""The prompt gets longer with each turn, until it has all records that it may have."""
+"""The prompt gets longer with each turn, until it has the maximum number of records."""
 _PERCENT = 2.0
 
 
 async def recording_figures(*, few: bool) -> list[Figure]:
-    """The figures of this module. A turn's time is what the bot itself stored about it, from its
-    begin to its end; its processor time is that of the process."""
+    """Return the figures of this module. The bot itself stores how long a turn took from its begin
+    to its end. The processor time of a turn is read from the process."""
     with tempfile.TemporaryDirectory(prefix="nekro-bench-") as base:
         async with AsyncExitStack() as stack:
             bots: list[MeasuredBot] = []
@@ -47,17 +47,17 @@ async def recording_figures(*, few: bool) -> list[Figure]:
 
 
 _Blocks = tuple[list[list[float]], list[list[float]]]
-"""The samples of each block of the recording bot, and of the other one."""
+"""The samples of each block: first of the bot that records, then of the other one."""
 
 
 def _compared(name: str, blocks: _Blocks, *, target: bool = False) -> Figure:
-    """Compare each block with the one beside it, which had the same load of the machine. The p50 is
-    the baseline's median and the median of the blocks' differences."""
+    """Compare each block with the block next to it, for which the machine was equally busy. The p50
+    is the baseline's median plus the median of the differences between the blocks."""
     recorded, plain = ([statistics.median(block) for block in which] for which in blocks)
     differences = [now - was for now, was in zip(recorded, plain, strict=True)]
     was, more = statistics.median(plain), statistics.median(differences)
-    # A quarter of the differences is above the third quartile; 1.35 standard deviations lie between
-    # the quartiles of a normal distribution, and a median is less certain than a mean.
+    # A standard error from quartiles: in a normal distribution, the quartiles are 1.35 standard
+    # deviations apart, and the standard error of a median is 1.25 times that of a mean.
     low, _, high = statistics.quantiles(differences, n=4)
     error = 1.25 * (high - low) / 1.35 / len(differences) ** 0.5
     return Figure(
@@ -74,7 +74,7 @@ def _newest_turn(bot: MeasuredBot) -> int:
 
 
 def _durations(bot: MeasuredBot, after: int) -> list[list[float]]:
-    """The milliseconds of each turn after one, by blocks."""
+    """Return the milliseconds of each turn after the turn ``after``, grouped by blocks."""
     with closing(sqlite3.connect(bot.process.data / "nekro.sqlite3")) as database:
         rows = database.execute(
             "SELECT ended - started FROM turns WHERE id > ? ORDER BY id", (after,)

@@ -1,4 +1,5 @@
-"""A bare NoneBot that echoes: the minimum cost of a bot on these libraries. bench.bot runs it."""
+"""A bare NoneBot that echoes each message: the least that a bot with these libraries can cost.
+`bench.bare_bot` runs it."""
 
 import nonebot
 from nonebot import on_message

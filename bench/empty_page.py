@@ -7,7 +7,7 @@ from nicegui import ui
 
 @ui.page("/")
 def empty() -> None:
-    """Draw nothing but the element for which the benchmark waits."""
+    """Draw only the element for which the benchmark waits."""
     with ui.element("main").classes("nc-main"):
         ui.label("empty")
 

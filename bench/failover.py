@@ -19,14 +19,14 @@ from tests.peers.scripted_model import Answer, ScriptedModelServer
 
 _ROUNDS = 60
 _TARGET_MS = 1000.0
-"""Issue 14: the answer comes from the next model within a second of the failure."""
+"""The answer must come from the next model within a second of the failure."""
 _REQUEST = ChatRequest(messages=(PromptMessage.of("user", "hello"),))
 
 
 async def figures() -> list[Figure]:
-    """Milliseconds from the request to the first word, if the first model refuses the connection,
-    answers 503, or breaks off before its first word."""
-    logger.disable("nekro_core.llm.chain")  # it warns of each failure
+    """Return the milliseconds from the request to the first word, if the first model refuses the
+    connection, answers 503, or breaks off before its first word."""
+    logger.disable("nekro_core.llm.chain")  # the chain logs a warning about each failure
     async with (
         closed_port() as closed,
         ScriptedModelServer(lambda _: Answer(status=503)) as busy,
@@ -63,7 +63,7 @@ def _model(address: str) -> HttpChatModel:
 
 
 def _chain(first: ChatModel, second: ChatModel) -> ModelChain:
-    """Make a new chain, in which no model cools down."""
+    """Make a new chain. In a new chain no model is paused after a failure."""
     chain = ModelChains(RoleSettings(), {"first": first, "second": second}.get).chain(
         ("first", "second")
     )

@@ -50,7 +50,7 @@ class Figure:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the target is met; None if there is no target."""
+        """True if the target is met; None if there is no target."""
         if self.target is None:
             return None
         found = self.p50 if self.p95 is None else self.p95

@@ -1,4 +1,4 @@
-"""How much memory idle boxes cost, and how soon they run the next code of their chat."""
+"""Measures how much memory idle boxes use, and how soon they run the next code of their chat."""
 
 import subprocess
 import sys
@@ -29,9 +29,9 @@ BOXES = 40
 """How many boxes run code. Processes share the pages of the interpreter, so with fewer boxes the
 share of each process would be larger than in a busy bot."""
 REST_S = 1.0
-"""Seconds after the end of a run. By then a box must have released memory."""
+"""Seconds after the end of a run. By then a box must have released the memory of the run."""
 SETTLED_S = 3.0
-"""Seconds after the last message. By then the memory of idle boxes must be within the bot's
+"""Seconds after the last message. By then the bot must have reduced the memory of idle boxes to its
 limit."""
 CHATS = 100
 ROUNDS = 10
@@ -45,8 +45,8 @@ async def of_boxes(
     fork: tuple[str, float],
     long_rest_s: float,
 ) -> list[Figure]:
-    """The memory of boxes that have run code, and the latency of their next run: one second after
-    their run, and after ``long_rest_s`` and two seconds more."""
+    """Measure the memory of boxes that have run code, and the latency of their next run. The next
+    run comes one second after the first, or ``long_rest_s`` and two seconds more after it."""
     boxes = [await backend.create(BoxSpec()) for _ in range(BOXES)]
     for box in boxes:
         await first_call(box, functions)
@@ -60,7 +60,7 @@ async def of_boxes(
         late_samples.append(await first_call(box, functions))
         await anyio.sleep(
             0.1
-        )  # afterwards the box prepares its next run, which takes processor time
+        )  # after a run, the box prepares the next one, which takes processor time
     for box in boxes:
         await box.destroy()
     bare = await anyio.to_thread.run_sync(bare_interpreters)
@@ -86,8 +86,8 @@ def _latency(name: str, samples: list[float], fork: tuple[str, float]) -> Figure
 
 
 async def of_the_bot() -> list[Figure]:
-    """The memory of the bot's process and of its boxes, after the bot answered many groups with
-    code."""
+    """Measure the memory of the bot's process and of its boxes, after the bot answered many groups
+    with code."""
     with tempfile.TemporaryDirectory() as folder:
         async with ScriptedModelServer(_answer) as model:
             settings = {

@@ -1,5 +1,5 @@
-"""Fills a database as a busy bot does in a year: by default 1,000,000 messages in 5,000 chats,
-200,000 turns, and what operators and timers leave in that time."""
+"""Makes a database as large as that of a busy bot after a year: by default 1,000,000 messages in
+5,000 chats, 200,000 turns, and the entries that operators and timers leave in that time."""
 
 import json
 import random
@@ -34,14 +34,14 @@ _TOOLS = ("send_channel_message", "roll_dice", "draw", "search_web")
 _MODELS = ("large", "small", "vision")
 _STOPS = ("finished",) * 17 + ("limit_steps", "model_unreachable", "stopped")
 _UNDELIVERED = 1_000
-"""One of this many messages was not delivered."""
+"""One message in this many was not delivered."""
 _AREAS = ("chats", "models", "plugins", "settings", "timers")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How many rows the database gets. The messages are those of people and of the bot. ``audited``
-    is the number of operators' changes."""
+    """How many rows the database gets. ``messages`` counts the messages of people and of the bot.
+    ``audited`` is the number of changes that operators made."""
 
     messages: int = 1_000_000
     turns: int = 200_000
@@ -81,12 +81,13 @@ def _chat(number: int) -> tuple[str, str]:
 
 
 def _picked(chance: random.Random, chats: list[tuple[str, str]]) -> tuple[str, str]:
-    """A chat. Few chats are busy, most are quiet."""
+    """Pick a chat at random. A few chats are busy, most are quiet."""
     return chats[int(len(chats) * chance.random() ** 3)]
 
 
 def _member(chance: random.Random, key: str) -> int:
-    """A person of a chat. A group has up to 200 members, of whom few write most."""
+    """Pick a person of a chat at random. A group has up to 200 members, and a few of them write
+    most messages."""
     number = int(key.rpartition("_")[2])
     size = 1 if "-private_" in key else 200
     return (number * 37 + int(size * chance.random() ** 3)) % _PEOPLE
@@ -99,7 +100,7 @@ def _chat_rows(chats: list[tuple[str, str]], size: Size, now: float) -> Iterator
             "chat_key": key,
             "instance": instance,
             "first_seen": now,
-            # Else the bot would answer the newest messages when it starts.
+            # otherwise the bot would answer the newest messages when it starts
             "handled_seq": size.messages,
             "name": name,
         }

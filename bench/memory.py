@@ -1,8 +1,10 @@
-"""How fast and how well messages are found, and what the index costs while messages arrive.
+"""Measures how fast and how well messages are found, and how much the index slows down the storing
+of messages.
 
-With ``--small``, the chat has 100,000 messages instead of 1,000,000. The figures of quality are of
-the conversations of ``tests/memory/development``, on which the weights were chosen; they show a
-change for the worse, not how good the search is on other conversations.
+With ``--small``, the chat has 100,000 messages instead of 1,000,000. The figures of quality are
+measured on the conversations of ``tests/memory/development``, on which the weights were chosen. So
+these figures show whether a change makes the search worse. They do not show how good the search is
+for other conversations.
 """
 
 import asyncio
@@ -47,7 +49,7 @@ _AT_ONCE = 500
 
 
 async def figures(*, small: bool = False) -> list[Figure]:
-    """The figures of this part."""
+    """Return the figures of this part."""
     found: list[Figure] = []
     with tempfile.TemporaryDirectory() as folder:
         found += await _quality(Path(folder))
@@ -78,8 +80,8 @@ async def _quality(folder: Path) -> list[Figure]:
 
 
 class _Language:
-    """Makes sentences of invented words, which are as unequally common as those of a language: the
-    word of rank n is n times as rare as the first (Zipf's law)."""
+    """Makes sentences of invented words. Some words are common and most are rare, as in a real
+    language: the word of rank n is n times as rare as the first word (Zipf's law)."""
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
@@ -102,7 +104,7 @@ class _Language:
         return " ".join(self._chance.choices(self.words, cum_weights=self._weights, k=size))
 
     def question(self) -> str:
-        """Make a question: three words of a sentence, and two that are not common."""
+        """Make a question: three words of a sentence, and two rare words."""
         common = self._chance.choices(self.words, cum_weights=self._weights, k=3)
         return " ".join(common + self._chance.sample(self.words[200:5000], 2))
 
@@ -195,8 +197,8 @@ def _rows(language: _Language, messages: int) -> Iterator[tuple[Value, ...]]:
 
 
 def _put_vectors(path: Path) -> None:
-    """Give every message a vector. Encoding a million messages would take half an hour; what the
-    vectors say does not change how long a search takes."""
+    """Give every message a vector of random numbers. Encoding a million messages would take half an
+    hour, and the values of the vectors do not change how long a search takes."""
     with closing(sqlite3.connect(path)) as database, database:
         database.execute(
             "UPDATE search_blocks SET encoded = 1, vectors = randomblob(?)",
@@ -205,7 +207,8 @@ def _put_vectors(path: Path) -> None:
 
 
 async def _ingest(folder: Path) -> list[Figure]:
-    """Measure in turn, so that a busy minute of the machine counts for both."""
+    """Measure without and with the index in turn, so that a busy minute of the machine affects
+    both."""
     without, indexed, complete = [], [], []
     for number in range(_ROUNDS):
         without.append((await _round(folder / f"a{number}.sqlite3", number, index=False))[0])
@@ -235,7 +238,8 @@ async def _ingest(folder: Path) -> list[Figure]:
 
 
 async def _round(path: Path, seed: int, *, index: bool) -> tuple[float, float]:
-    """Return how many messages are accepted in a second, and the same until all are indexed."""
+    """Return two rates in messages per second: until all messages are accepted, and until all are
+    indexed."""
     language = _Language(seed)
     messages = [_message(number, language.sentence()) for number in range(_ARRIVING)]
     async with Store.open(f"sqlite://{path}") as store, AsyncExitStack() as stack:

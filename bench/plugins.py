@@ -1,6 +1,8 @@
-"""How long operators wait for plugins: the start of a bot with thirty of them, and a check of one.
+"""Measures how long operators wait for plugins: for the start of a bot with thirty plugins, and for
+the check of one plugin.
 
-The thirty are those of the tests of both worlds, written as published ones are. Nothing is fetched.
+The thirty plugins are those of the compatibility tests for Nekro Agent and MaiBot. They are written
+like published plugins. Nothing is downloaded.
 """
 
 import shutil
@@ -32,7 +34,8 @@ _NO_MODEL = {"NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1", "NEKRO_LLM__MODEL":
 
 
 async def figures() -> list[Figure]:
-    """The start with thirty plugins beside that without any, and the time of a check."""
+    """Return the time of a start with thirty plugins and without plugins, and the time of a
+    check."""
     with_plugins, without = [], []
     for _ in range(STARTS):
         without.append(await _start([]))
@@ -87,7 +90,8 @@ def _copy(path: Path, target: Path) -> None:
 
 
 async def _run(*arguments: str, at: Path) -> float:
-    """How many seconds a command takes that must succeed."""
+    """Return how many seconds a command takes. Raises `subprocess.CalledProcessError` if it
+    fails."""
     began = time.perf_counter()
     command = [sys.executable, *arguments]
     await anyio.to_thread.run_sync(

@@ -1,5 +1,5 @@
-"""What a prompt costs: the tokens of its parts, how much of it stays the same from turn to turn,
-and how long it takes to write it.
+"""Measures what a prompt costs: the number of tokens of its parts, how much of it is the same as in
+the turn before, and how long it takes to write it.
 
 The tokens are those of o200k, the vocabulary of large models. The conversations are in
 `bench/conversations`. The share of the history compares its present form with the form that was in
@@ -35,13 +35,14 @@ from tests.plugins.world import GROUP as WORLD_GROUP
 from tests.plugins.world import World
 
 TURNS = 40
-"""Turns whose prompts are compared with the prompts before them."""
+"""Number of turns whose prompt is compared with the prompt of the turn before."""
 _BEFORE = 20
-"""Turns that come first, so that the history is as long as in a chat that is in use."""
+"""Number of turns before the compared ones. They make the history as long as in a chat that is in
+use."""
 _CODE_EVERY = 4
-"""Every fourth turn of the bot ran code that printed something; the other turns sent words."""
+"""Every fourth turn of the bot ran code that printed something. The other turns sent words."""
 _WRITTEN = 200
-"""How often a prompt is written to measure the time."""
+"""How often a prompt is written for measuring the time."""
 _FOLDER = Path(__file__).parent / "conversations"
 _CHAT = ChatKey.parse("onebot_v11-group_30003")
 _OWN = "20002"
@@ -70,7 +71,8 @@ _count = token_counter().count
 
 
 async def figures() -> list[Figure]:
-    """The tokens of the rules, the history and the functions, the unchanged share, and the time."""
+    """Return the number of tokens of the rules, the history and the functions, the unchanged share,
+    and the time."""
     with tempfile.TemporaryDirectory() as folder:
         async with World(Path(folder)).bot(builtin=builtin_folder("plugins")) as registry:
             tools = registry.tools_for(WORLD_GROUP)
@@ -109,7 +111,8 @@ def _functions(tools: ToolSet) -> Iterator[Figure]:
 
 
 def _history_share(name: str, records: Sequence[Record]) -> Figure:
-    """The tokens of a history in the present form, in percent of the first form."""
+    """Return the tokens of a history in the present form, in percent of the tokens in the first
+    form."""
     asked = {records[-1].seq}
     marks = window_marks(records, zone=UTC, own=[_OWN], unanswered=asked)
     before = "\n".join(
@@ -135,7 +138,7 @@ def _history_share(name: str, records: Sequence[Record]) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """A turn of the conversation: the records so far, and the one that is answered."""
+    """A turn of the conversation: the records so far, and the record that the bot answers."""
 
     records: Sequence[Record]
     question: Record
@@ -186,7 +189,8 @@ async def _prefix_and_times(tools: ToolSet) -> tuple[Figure, list[Figure]]:
 
 
 def _time_figure(seconds: Sequence[float], text: str) -> Figure:
-    """The time of a prompt beside that of joining its lines, which any way of writing it needs."""
+    """Compare the time of writing a prompt with the time of joining its lines, which every
+    implementation needs."""
     lines = text.split("\n")
     floors = []
     for _ in range(_WRITTEN):
@@ -229,14 +233,14 @@ def _view(turn: _Turn) -> PromptView:
 
 
 def _turns(records: Sequence[Record]) -> Iterator[_Turn]:
-    """Yield what the bot was shown before each of its messages."""
+    """Yield the records that the bot was shown before each of its messages."""
     for index, record in enumerate(records):
         if record.author is Author.BOT and index and records[index - 1].author is Author.PERSON:
             yield _Turn(records[:index], records[index - 1])
 
 
 async def _store_runs(store: Store, records: Sequence[Record]) -> None:
-    """Store the runs of the bot's messages."""
+    """Store the code runs that sent the bot's messages."""
     own = [record for record in records if record.author is Author.BOT]
     for number, record in enumerate(own, 1):
         code = _CODE if number % _CODE_EVERY == 0 else "send_channel_message('so')"
@@ -246,8 +250,9 @@ async def _store_runs(store: Store, records: Sequence[Record]) -> None:
 
 
 def _irc() -> list[Record]:
-    """The conversation of `ubuntu_irc.jsonl`. Lines that the stand-in wrote one after another are
-    one message of the bot. Each message before such a one counts as written to the bot."""
+    """Return the conversation of `ubuntu_irc.jsonl`. One person of it plays the bot. Successive
+    lines of this person become one message of the bot. The message before each of these messages
+    counts as written to the bot."""
     rows = [json.loads(line) for line in (_FOLDER / "ubuntu_irc.jsonl").read_text().splitlines()]
     found: list[Record] = []
     for minute, name, words in rows:
@@ -272,7 +277,7 @@ def _irc() -> list[Record]:
 
 
 def _group_zh() -> list[Record]:
-    """The conversation of `group_zh.jsonl`."""
+    """Return the conversation of `group_zh.jsonl`."""
     rows = [json.loads(line) for line in (_FOLDER / "group_zh.jsonl").read_text().splitlines()]
     return [
         Record(
@@ -290,7 +295,7 @@ def _group_zh() -> list[Record]:
 
 
 def _id_of(name: str) -> str:
-    """An id of as many digits as a QQ number."""
+    """Return an id with as many digits as a QQ number."""
     return str(
         100_000_000 + sum(ord(letter) * 31**place for place, letter in enumerate(name)) % 10**8
     )

@@ -1,4 +1,5 @@
-"""Boxes: time until code makes its first call, cost of a tool call, time to get a box."""
+"""Measures boxes: the time until code makes its first call, the cost of a tool call, and the time
+to get a box."""
 
 import asyncio
 import itertools
@@ -73,7 +74,7 @@ async def _first_call(box: Box, source: str = "tool_1('hello')\n", **options: bo
 
 
 async def _neighbours() -> list[Figure]:
-    """Baselines: how long `fork` and Docker take to run a program that does nothing."""
+    """Return baselines: how long `fork` and Docker take to run a program that does nothing."""
     name, forked = await asyncio.to_thread(_fork)
     found = [Figure(name=f"beside it: {name}, a program that does nothing", unit="ms", p50=forked)]
     try:
@@ -90,11 +91,11 @@ async def _pooled(backend: Backend) -> Figure:
     samples = []
     async with BoxPool(backend, _SPEC, 1) as pool:
         for _ in range(25):
-            while pool.ready < 1:  # noqa: ASYNC110 - a measurement, not a protocol
+            while pool.ready < 1:  # noqa: ASYNC110 - a benchmark may poll
                 await anyio.sleep(0.05)
             await anyio.sleep(
                 0.7
-            )  # by then the waiting box has finished the imports that it does when idle
+            )  # by then the waiting box has finished the imports that it makes while it is idle
             began = time.perf_counter()
             box = await pool.take()
             taken = (time.perf_counter() - began) * 1000
@@ -250,7 +251,7 @@ async def _cancelled(backend: Backend) -> Figure:
 
 
 async def _out_of_time(backend: JailBackend) -> Figure:
-    """How long after its time limit a run has ended with all its processes."""
+    """Measure the time from the time limit of a run until all its processes have ended."""
     box = await backend.create(_SPEC)
     samples = []
     for _ in range(20):

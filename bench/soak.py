@@ -31,11 +31,11 @@ _TOKEN = "soak-test-token"
 _ACCOUNTS = 5
 _LOOK_S = 0.5
 _WARM = 1 / 3
-"""The first part of the time, in which each chat gets its first message. Its samples are not
-judged."""
+"""The first part of the time, in which each chat gets its first message. The samples of this part
+are not checked."""
 _SHORTEST_MIN = 30.0
-"""A test of fewer minutes does not judge memory: its first third is too short for each chat to have
-its first turn."""
+"""If the test takes fewer minutes, memory growth is not checked: the first third is too short for
+each chat to have its first turn."""
 _MEMORY_NOISE = 0.02
 _MEMORY_NOISE_MIB = 3.0
 _QUEUE_NOISE = 25
@@ -87,7 +87,7 @@ def reply(asked: Asked) -> Answer:
 
 
 async def soak(plan: SoakPlan, folder: Path, database_url: str = "") -> SoakResult:
-    """Run the test."""
+    """Run the test and return what it measured."""
     seen = SoakResult()
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(ScriptedModelServer(reply))
@@ -205,7 +205,7 @@ def percentiles(samples: Sequence[float]) -> str:
 
 
 def verdict(seen: SoakResult) -> list[str]:
-    """The faults: what grew or was lost. An empty list if there are none."""
+    """Return the faults: what grew or was lost. The list is empty if there are none."""
     looks = seen.looks
     middle = looks[int(len(looks) * _WARM) : int(len(looks) * 2 / 3)]
     end = looks[int(len(looks) * 2 / 3) :]

@@ -119,7 +119,7 @@ async def _send(store: Store) -> list[float]:
 
 
 class _Stopwatch:
-    """An adapter that notes when it gets a delivery."""
+    """An adapter that records when it gets a delivery."""
 
     name = "bench"
 

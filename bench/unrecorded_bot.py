@@ -1,5 +1,5 @@
-"""The bot, but it does not record what the model was shown: the baseline of
-`bench.console_recording`. Started like ``bot.py``."""
+"""Runs the bot without recording what the model was shown. `bench.console_recording` uses it as the
+baseline and starts it like ``bot.py``."""
 
 import sys
 from collections.abc import Awaitable, Collection, Sequence

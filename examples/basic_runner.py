@@ -15,7 +15,7 @@ plugin = NekroPlugin(
 
 
 def runner(code: Readable[str]) -> AsyncCell[ExecResult]:
-    """The output of the code. The cell is idle while there is no code."""
+    """Return the output of the code. The cell is idle while there is no code."""
     return exec_([["python3", "main.py"]], files={"main.py": computed(lambda: code() or None)})
 
 

@@ -1,5 +1,6 @@
 """The tests.
 
-A package, as `tests.peers` is: pytest takes the outermost package above a test module for its name,
-and would keep ``tests/peers/satori`` as ``satori``, in the place of the library that is called so.
+This file makes ``tests`` a package. pytest names a test module after the outermost package above
+it. Without this file, pytest would name ``tests/peers/satori`` only ``satori``, and this name
+belongs to an installed library.
 """

@@ -9,16 +9,16 @@ from hypothesis import HealthCheck, settings
 
 from tests.peers import postgres as postgres_peer
 
-# When a test of the adapter contract fails, pytest shows the compared values. Authors outside this
-# repository get the same with `-p nekro_core.testing`.
+# When a test of the adapter contract fails, pytest shows the compared values. Authors of adapters
+# in other repositories get the same with `-p nekro_core.testing`.
 pytest.register_assert_rewrite("nekro_core.testing.adapter_contract")
 
-# A bot fetches packages for its boxes with pip. Only their own tests do that.
+# A bot fetches packages for its boxes with pip. Only the tests of these packages let a bot do that.
 os.environ.setdefault("NEKRO_SANDBOX__PACKAGES", "false")
 
-# Hypothesis sets no deadline, because other tests run at the same time and slow an example down.
-# It draws the same examples each time, so that a change fails only for its own mistakes. New ones
-# are drawn with make test ARGS=--hypothesis-profile=explore.
+# Hypothesis sets no deadline, because other tests run at the same time and slow an example down. It
+# draws the same examples each time, so a test fails only because of the change that is tested. make
+# test ARGS=--hypothesis-profile=explore draws new examples.
 _STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("nekro", _STEADY, derandomize=True)
 settings.register_profile("explore", _STEADY, derandomize=False)
@@ -26,15 +26,15 @@ settings.load_profile("nekro")
 
 
 def pytest_collection_finish() -> None:
-    """Exclude the 570 MB that are loaded by now from garbage collection. They stay until the end,
-    and each full collection would search them for a second in the middle of a test."""
+    """Exclude the 570 MB of loaded objects from garbage collection. They stay until the end of the
+    process, and each full collection would search them for a second in the middle of a test."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """NoneBot, Tortoise and NiceGUI run on asyncio, so that is what we test on."""
+    """All tests run on asyncio, because NoneBot, Tortoise and NiceGUI run on asyncio."""
     return "asyncio"
 
 

@@ -32,7 +32,7 @@ class MailConnector:
         return settings.id
 
     def complete(self, settings: Mailbox) -> Mailbox:
-        """Return the settings unchanged: nothing is left to the bot."""
+        """Return the settings unchanged, because the bot has no values to add."""
         return settings
 
     async def run(self, settings: Mailbox, monitor: AccountMonitor) -> None:
@@ -55,7 +55,7 @@ class MailConnector:
 
 
 def is_login_refused(error: Exception) -> bool:
-    """Whether an IMAP error means a wrong login name or password."""
+    """Return True if an IMAP error means a wrong login name or password."""
     return isinstance(error, imaplib.IMAP4.error) and "AUTHENTICATIONFAILED" in str(error).upper()
 
 

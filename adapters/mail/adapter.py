@@ -54,7 +54,7 @@ class MailAdapter:
         self._host = host
         self._driver = driver
         self._boxes: dict[str, Mailbox] = {}
-        """The mailboxes that are read now."""
+        """The mailboxes that are being read."""
         self._own: set[str] = set()
         """The addresses of all mailboxes that were read since the start."""
         self._send_s = send_s
@@ -157,7 +157,7 @@ class MailAdapter:
             await _in_thread(partial(self._positions(box).write, position))
         if position.validity == validity:
             return position
-        # The server has renumbered the mails, so the newest ones are read again (see `SLACK_S`).
+        # The server has renumbered the mails, so the newest mails are read again (see `SLACK_S`).
         # The inbox refuses each mail whose Message-ID it has stored already.
         since = await self._host.newest_times(instance)
         self._intake.seen_until[box.id] = max(since.values(), default=0.0)
@@ -186,7 +186,7 @@ class MailAdapter:
     # -- sending -----------------------------------------------------------------------------
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """Send one mail to the chat's person alone, from the address that the chat is bound to."""
+        """Send one mail only to the chat's person, from the address that the chat is bound to."""
         key = delivery.chat_key
         account = await self._host.account_of(key.instance)
         if account is None:

@@ -1,6 +1,7 @@
 """Recognizes mails that programs sent. The bot must not answer them.
 
-RFC 3834 forbids such answers: two programs that answer each other would go on until a disk is full.
+RFC 3834 forbids such answers: two programs that answer each other would continue until a disk is
+full.
 """
 
 from email.message import EmailMessage

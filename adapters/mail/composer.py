@@ -45,8 +45,8 @@ def compose(
 ) -> EmailMessage:
     """Write the mail. ``files`` maps media paths to their bytes. Raises `UnsendableMail`.
 
-    The mail is addressed to the person alone. Its headers say that a program wrote it, so that no
-    other program answers (RFC 3834, section 5).
+    The mail is addressed only to the chat's person. Its headers say that a program wrote it, so
+    that no other program answers (RFC 3834, section 5).
     """
     key = delivery.chat_key
     mail = EmailMessage(policy=POLICY)
@@ -93,7 +93,7 @@ def _attach(
     media = segment.media
     kind, _, subtype = media.mime.partition("/")
     if not subtype or kind in ("text", "multipart", "message"):
-        # As a text part, the file would get other line ends and another character set.
+        # As a text part, the file would be sent with other line ends and another character set.
         kind, subtype = "application", "octet-stream"
     name = _line(media.name) or f"{type(segment).__name__.lower()}"
     mail.add_attachment(files[media.path], maintype=kind, subtype=subtype, filename=name)

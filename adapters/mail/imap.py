@@ -31,7 +31,7 @@ class FetchedMail:
 
 
 class ImapConnection:
-    """One connection to one mailbox. One thread at a time may use it; any thread may call
+    """One connection to one mailbox. Only one thread at a time may use it, but any thread may call
     `abort`."""
 
     def __init__(self, box: Mailbox) -> None:
@@ -63,7 +63,8 @@ class ImapConnection:
         return sorted(n for part in answer if part for n in map(int, part.split()) if n > uid)
 
     def fetch(self, uid: int) -> FetchedMail | None:
-        """Fetch a mail without marking it as read; None if it was removed meanwhile."""
+        """Fetch a mail without marking it as read. Return None if the mail was removed in the
+        meantime."""
         client = self._opened()
         about = _parts(_checked(client.uid("FETCH", str(uid), "(INTERNALDATE RFC822.SIZE)")))
         size = _SIZE.search(about[0][0]) if about else None

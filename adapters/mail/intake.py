@@ -80,7 +80,8 @@ class MailIntake:
             return False
         thread = await anyio.to_thread.run_sync(self._threads.read, key)
         if _ids(thread) == (_id_of(fetched, mail),):
-            thread = None  # This mail began the thread, was not stored then, and is read again.
+            # this mail began the thread, was not stored at that time, and is read again
+            thread = None
         message = ChatMessage(
             chat_key=key,
             message_id=_id_of(fetched, mail),

@@ -38,7 +38,7 @@ def without_quotes(text: str) -> str:
 
 
 def _begins_quote(lines: list[str], at: int) -> bool:
-    """Whether only the quoted mail follows from line ``at`` on."""
+    """Return True if only the quoted mail follows from line ``at`` on."""
     line = lines[at]
     if _DIVIDER.match(line):
         return True

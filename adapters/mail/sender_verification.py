@@ -17,7 +17,8 @@ _PROPERTY = re.compile(r"([a-z]+\.[a-z-]+)\s*=\s*(\S+)", re.IGNORECASE)
 
 
 def is_sender_verified(mail: EmailMessage, sender: str, verified_by: str) -> bool:
-    """Whether DMARC passed, or DKIM or SPF passed for the sender's domain or a parent of it."""
+    """Return True if DMARC passed, or DKIM or SPF passed for the sender's domain or a parent of
+    it."""
     domain = sender.rpartition("@")[2]
     for header in mail.get_all("Authentication-Results", []):
         text = str(header)

@@ -94,7 +94,7 @@ class Mailbox(BaseModel):
         return self.id.rpartition("@")[2]
 
     def accepts_from(self, address: str) -> bool:
-        """Whether ``senders`` allows this address."""
+        """Return True if ``senders`` allows this address."""
         return any(fnmatch.fnmatchcase(address, pattern.lower()) for pattern in self.senders)
 
 

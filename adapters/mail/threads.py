@@ -19,7 +19,7 @@ from nekro_core.api.chat import ChatKey
 FOLDER = Path("mail", "threads")
 """The folder below the data folder that has one file for each chat."""
 KEPT_IDS = 20
-"""Maximum number of Message-IDs that an answer refers to. RFC 5322 asks for all, although mail
+"""Maximum number of Message-IDs that an answer refers to. RFC 5322 asks for all of them, but mail
 programs use only the first and the last ones."""
 KEPT_THREADS = 20_000
 NO_THREAD = "0"
@@ -48,7 +48,7 @@ async def forget_person(data_dir: Path, _person: Person, traces: PersonTraces) -
 
 
 def is_ours(message_id: str, domain: str) -> bool:
-    """Whether the bot made this Message-ID."""
+    """Return True if the bot made this Message-ID."""
     match = _OURS.fullmatch(message_id)
     return match is not None and match[2] == domain
 
@@ -60,7 +60,7 @@ def our_ids(text: str, domain: str) -> list[str]:
 
 def new_id(thread: str | None, delivery_id: str, domain: str) -> str:
     """Make the Message-ID of a delivery. It is the same each time, so that mail programs show a
-    mail once even if it arrives twice."""
+    mail only once even if it arrives twice."""
     token = hashlib.sha256(delivery_id.encode()).hexdigest()[:16]
     return f"<nekro.{thread or NO_THREAD}.{token}@{domain}>"
 

@@ -59,7 +59,7 @@ class MatrixAccount:
     ) -> None:
         self.user_id = info.user_id or ""
         self.expected = ""
-        """The only user id that the account may have; empty for any."""
+        """The only user id that the account may have. If it is empty, any user id is accepted."""
         self.server: Homeserver | None = None
         self.rooms: Rooms | None = None
         self.upload_bytes = UPLOAD_BYTES
@@ -104,8 +104,8 @@ class MatrixAccount:
             await anyio.sleep(pause)
 
     async def _session(self, stack: AsyncExitStack) -> None:
-        """Run one connection. Raises `HomeserverError`, `ResyncNeeded`, and what the host
-        raises."""
+        """Run one connection. Raises `HomeserverError`, `ResyncNeeded`, and the errors of the
+        host."""
         proxy = self._gateway.matrix_config.matrix_proxy
         server = await stack.enter_async_context(Homeserver(self._info, proxy=proxy))
         bot = await self._gateway.log_in(self._info, server)
@@ -184,8 +184,8 @@ class MatrixAccount:
             logger.error("Matrix: a request cannot be stored: {}", error)
 
     def accepts_invite(self, inviter: str) -> bool:
-        """Whether the settings of NoneBot's adapter allow this invitation. By default they allow
-        no invitation."""
+        """Return True if the settings of NoneBot's adapter allow this invitation. By default they
+        allow no invitation."""
         info = self._info
         allowed = info.auto_accept_whitelist
         return (

@@ -32,7 +32,7 @@ class MatrixConnector:
     Args:
         made: The accounts of ``MATRIX_BOTS``, by key.
         make: Makes the account of other settings.
-        running: The accounts that run now. An account is in it while it runs.
+        running: The accounts that are running. An account is in it while it runs.
         proxy: The address of a proxy; None for none.
     """
 
@@ -53,7 +53,7 @@ class MatrixConnector:
         return settings.user_id
 
     def complete(self, settings: MatrixAccountSettings) -> MatrixAccountSettings:
-        """Return the settings unchanged: nothing is left to the bot."""
+        """Return the settings unchanged, because the bot has no values to add."""
         return settings
 
     async def run(self, settings: MatrixAccountSettings, monitor: AccountMonitor) -> None:
@@ -70,8 +70,7 @@ class MatrixConnector:
             self._running.remove(account)
 
     async def test(self, settings: MatrixAccountSettings) -> str:
-        """Ask the server who the token belongs to, or log in and out. Raises
-        `ConnectionTestFailed`."""
+        """Ask the server whose token it is, or log in and out. Raises `ConnectionTestFailed`."""
         info = settings.info()
         try:
             async with Homeserver(info, proxy=self._proxy) as server:

@@ -101,7 +101,7 @@ class MatrixAdapter:
         locked = [settings_of(info, number) for number, info in enumerate(bots, 1)]
         made = [self._make(info) for info in bots]
         self._accounts = list(made)
-        """The accounts that run now, or will run at the start."""
+        """The accounts that are running, or that will be started."""
         self._manager = AccountManager(
             MatrixAccountSettings,
             MatrixConnector(
@@ -266,7 +266,7 @@ class MatrixAdapter:
     ) -> Receipt:
         key = delivery.chat_key
         # If a call is repeated with the same id, the server makes no second event. Each edit of a
-        # message needs another id, so the id of an edit includes a hash of the new content.
+        # message needs another id, so the id of an edit contains a hash of the new content.
         call_id = delivery.delivery_id
         if "m.new_content" in content:
             call_id += f"-{hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]}"

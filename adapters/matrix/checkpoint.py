@@ -89,8 +89,8 @@ class SyncCheckpoint:
         self._stored = self.token
 
     async def forget(self) -> None:
-        """Delete the position, for a server that no longer accepts it. Events are read from now
-        on."""
+        """Delete the position, because the server no longer accepts it. From then on, only new
+        events are read."""
         self._pages.clear()
         self.token = self._stored = ""
         await anyio.Path(self.path).unlink(missing_ok=True)

@@ -68,7 +68,7 @@ def read_knock(room_id: str, event: Json, account: str) -> ContactRequest | None
         account: The account that is in the room.
 
     Returns:
-        The request; None if the event is another one.
+        The request; None if the event is not such a request.
     """
     content = table(event.get("content"))
     person, event_id = words(event.get("state_key")), words(event.get("event_id"))
@@ -100,11 +100,11 @@ async def answer(
         request: The request.
         server: The homeserver of the account.
         rooms: The account's rooms.
-        approve: Whether it is approved.
-        reason: What the room's members read of a refusal; may be empty.
+        approve: Whether the request is approved.
+        reason: The text about a refusal that the room's members read; may be empty.
 
     Raises:
-        CannotDo: The homeserver did not take the answer; the text says why.
+        CannotDo: The homeserver did not accept the answer; the text says why.
     """
     room = quote(request.group_id, safe="")
     said = {"reason": reason} if reason else {}

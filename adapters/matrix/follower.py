@@ -1,5 +1,5 @@
-"""Runs the sync loop of one connection. It reads all events in order, and requests those that the
-server left out of an answer."""
+"""Runs the sync loop of one connection. It reads all events in order, and requests the events that
+the server left out of an answer."""
 
 import json
 from collections.abc import Mapping
@@ -31,8 +31,8 @@ EVENTS = 50
 separately."""
 GAP_PAGE = 100
 GAP_PAGES = 20
-"""Maximum number of pages of missed events that are read for a room, which are 2,000 events. Older
-ones are not read."""
+"""Maximum number of pages of missed events that are read for a room. They have 2,000 events. Older
+events are not read."""
 JOIN_S = 60.0
 """Time limit for joining a room, in seconds. The homeserver asks other servers, which may be
 slow."""
@@ -40,7 +40,7 @@ JOIN_PAUSES_S = (1.0, 5.0, 15.0)
 
 
 class FollowedAccount(Protocol):
-    """What a `Follower` needs of its account."""
+    """The methods of an account that a `Follower` calls."""
 
     user_id: str
 
@@ -48,10 +48,10 @@ class FollowedAccount(Protocol):
         """Called when the first answer of a connection has arrived."""
 
     def accepts_invite(self, inviter: str) -> bool:
-        """Whether to accept an invitation by this person."""
+        """Return True if an invitation by this person must be accepted."""
 
     def offer(self, room_id: str, event: Json) -> MatcherDecision | None:
-        """Let NoneBot's plugins see an event. None if there are none."""
+        """Let NoneBot's plugins see an event. Return None if there are no such plugins."""
 
     async def requested(self, request: ContactRequest) -> None:
         """Called when somebody invites the account, or asks to join a room that it is in."""
@@ -133,7 +133,7 @@ class Follower:
         if room.encrypted and not was_encrypted:
             logger.warning("Matrix: {} is encrypted; its messages cannot be read", room_id)
         if not since:
-            return  # A new account reads only later events, not the room's history.
+            return  # a new account reads only later events, not the room's history
         part, own = table(joined.get("timeline")), self._account.user_id
         came = next((n for n, event in enumerate(timeline) if _is_our_coming(event, own)), -1)
         if (
@@ -145,7 +145,8 @@ class Follower:
             await self._queue.submit(room_id, page.job(job))
         for number, event in enumerate(timeline):
             if number < came and event.get("type") not in MESSAGES:
-                continue  # From before the account joined, only messages are read, no notices.
+                # of the events from before the account joined, only messages are read, no notices
+                continue
             if (asked := read_knock(room_id, event, self._account.user_id)) is not None:
                 await self._queue.submit(room_id, page.job(partial(self._account.requested, asked)))
                 continue

@@ -42,8 +42,8 @@ class MatrixGateway(StockAdapter):
     """NoneBot's adapter without its loop that reads events. One object serves all accounts."""
 
     def __init__(self, driver: Driver, config: Config) -> None:
-        # The parent's constructor is not called: it reads the process-wide configuration, and makes
-        # the adapter start together with NoneBot.
+        # The constructor of the base class is not called: it reads the process-wide configuration,
+        # and makes the adapter start together with NoneBot.
         super(StockAdapter, self).__init__(driver)
         self.matrix_config = config
         self.tasks = set()

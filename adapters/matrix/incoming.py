@@ -49,7 +49,7 @@ _MXC = re.compile(r"mxc://([^/\s]{1,255})/([A-Za-z0-9_-]{1,255})\Z")
 
 
 class MatrixLookups(Protocol):
-    """Asks the server for what a message only refers to."""
+    """Asks the server for data that a message only refers to."""
 
     async def media(self, server: str, media_id: str, name: str, expect: Expected) -> Media:
         """Download and store a medium, and return the stored copy."""
@@ -127,8 +127,8 @@ def with_mentions(text: str, content: Json, own: str) -> Segments:
 
 
 def is_for(content: Json, segments: Segments, own: str) -> bool:
-    """Whether the message mentions the account ``own`` or replies to it. False for an ``m.notice``:
-    programs write these messages, and a bot must not answer them."""
+    """Return True if the message mentions the account ``own`` or replies to it. False for an
+    ``m.notice``: programs write these messages, and a bot must not answer them."""
     if content.get("msgtype") == "m.notice":
         return False
     return any(
@@ -195,7 +195,7 @@ def _membership(event: Json, content: Json, sender: str, own: str) -> Notice | N
     before = table(table(event.get("unsigned")).get("prev_content")).get("membership")
     now = content.get("membership")
     if now == before or user == own:
-        return None  # a changed name or picture, or the bot's own membership
+        return None  # a name or picture was changed, or the membership of the bot itself
     match now:
         case "join":
             return Notice("join", sender, user, "")

@@ -148,7 +148,7 @@ class MatrixIntake:
                 event_id, QuotableEvent(sender, body_of(content)[:QUOTED_LENGTH], thread)
             )
         if sender == self._account:
-            return None  # The bot sent it, and the outbox has recorded it.
+            return None  # the bot sent this message, and the outbox has recorded it
         if replaced:
             # A server lets any person edit any message, so the host checks who the author is.
             new = table(content.get("m.new_content"))
@@ -208,8 +208,8 @@ class MatrixIntake:
 
 
 class _Enquiry:
-    """The `MatrixLookups` of one message. Each lookup has a time limit. If one fails, its return
-    value says so; it raises nothing."""
+    """The `MatrixLookups` of one message. Each lookup has a time limit. If a lookup fails, its
+    return value says so, and no error is raised."""
 
     def __init__(
         self,

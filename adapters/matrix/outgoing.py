@@ -86,7 +86,7 @@ def replacing(message_id: str, content: Content) -> Content:
     return {
         **new,
         "body": f"* {content['body']}",
-        # Without mentions here, an edit does not notify the mentioned people again.
+        # Here the edit names no mentions, so it does not notify the mentioned people again.
         "m.mentions": {},
         "m.new_content": new,
         "m.relates_to": {"rel_type": "m.replace", "event_id": message_id},
@@ -199,8 +199,8 @@ def _sides(data: bytes) -> Content:
 
 
 def _duration_ms(data: bytes) -> int:
-    """Return the duration of a WAV file. 0 for other formats: the receiving program measures
-    those."""
+    """Return the duration of a WAV file. Return 0 for other formats, which the receiving program
+    measures itself."""
     if not data.startswith(b"RIFF"):
         return 0
     try:

@@ -119,7 +119,7 @@ class Rooms:
         return ChatKey(instance, kind, room_id, thread)
 
     def room(self, room_id: str) -> Room:
-        """Return the cached data of a room. Asks nothing of the server."""
+        """Return the cached data of a room, without a request to the server."""
         return self._rooms.setdefault(room_id, Room())
 
     async def known(self, room_id: str) -> Room:

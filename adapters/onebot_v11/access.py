@@ -10,7 +10,7 @@ KEPT_AS = "onebot_v11_access_token"
 
 
 def offers(request: Request, token: str) -> bool:
-    """Whether the request has the token in its ``Authorization`` header, after ``Bearer`` or
+    """Return True if the request has the token in its ``Authorization`` header, after ``Bearer`` or
     ``Token``. A token in the address is not accepted, because addresses appear in logs."""
     offered = get_auth_bearer(request.headers.get("authorization")) or ""
     return hmac.compare_digest(offered.encode(), token.encode())

@@ -25,7 +25,8 @@ from .connection import OneBotConnection
 from .gateway import ClientWire, OneBotGateway, connect_to
 
 FIRST_EVENT_S = 10.0
-"""Time limit of a test for the first event, in seconds. OneBot sends one at once."""
+"""Time limit of a test for the first event, in seconds. A OneBot implementation sends this event at
+once."""
 
 
 class OneBotConnector:
@@ -39,7 +40,7 @@ class OneBotConnector:
         return settings.account if settings.connection == "reverse" else settings.address
 
     def complete(self, settings: OneBotAccount) -> OneBotAccount:
-        """Make a token for a reverse connection that has none."""
+        """Make a token if the account has a reverse connection and no token."""
         if settings.connection == "forward" or settings.token:
             return settings
         made = SecretStr(secrets.token_urlsafe(24))
@@ -53,7 +54,7 @@ class OneBotConnector:
             await self._gateway.keep_connected(settings, monitor)
 
     async def test(self, settings: OneBotAccount) -> str:
-        """Connect to the address and wait for the first event. For a reverse connection, look
+        """Connect to the address and wait for the first event. For a reverse connection, check
         whether the account is connected. Raises `ConnectionTestFailed`."""
         if settings.connection == "reverse":
             if self._gateway.connection_of(settings.account) is not None:

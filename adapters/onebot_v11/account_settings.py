@@ -12,7 +12,7 @@ from nekro_core.api.adapter import ConnectionHint, HintField, HintSnippet
 from .paths import WEBSOCKET_PATH
 
 SHARED_TOKEN = "ONEBOT_ACCESS_TOKEN"  # noqa: S105 - the name of a setting
-"""The setting with the token that accounts use which have no token of their own."""
+"""The setting with the access token for accounts that have no token of their own."""
 ADDRESSES = "ONEBOT_V11_WS_URLS"
 
 
@@ -83,8 +83,8 @@ class OneBotAccount(BaseModel):
 
 
 def hint_for(account: OneBotAccount, address: str) -> ConnectionHint:
-    """Return what to enter into the OneBot implementation. ``address`` is where the bot's web
-    server is reached, such as ``http://10.0.0.5:8080``."""
+    """Return what to enter into the OneBot implementation. ``address`` is the address at which the
+    bot's web server is reached, such as ``http://10.0.0.5:8080``."""
     return _reverse(account, address) if account.connection == "reverse" else _forward(account)
 
 

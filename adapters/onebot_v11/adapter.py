@@ -96,8 +96,8 @@ class OneBotV11Adapter:
         return self._accounts
 
     async def start(self) -> None:
-        """Let OneBot implementations connect to the bot, and connect the bot to the ones named in
-        ``ONEBOT_V11_WS_URLS``.
+        """Let OneBot implementations connect to the bot, and connect the bot to the implementations
+        in ``ONEBOT_V11_WS_URLS``.
 
         The tasks run in the driver's task group. The driver's web server must run. Raises
         `RuntimeError` if another route accepts events without the token.

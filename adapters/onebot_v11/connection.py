@@ -68,7 +68,7 @@ class CallRefused(ActionError):
 
     @property
     def unknown_action(self) -> bool:
-        """Whether the OneBot implementation has no such action."""
+        """True if the OneBot implementation has no such action."""
         return self.answer.get("retcode") in UNKNOWN_ACTION
 
 
@@ -77,7 +77,7 @@ class OutcomeUnknown(ActionError):
 
 
 class Wire(Protocol):
-    """The interface of a forward or reverse WebSocket that `OneBotConnection` needs."""
+    """The methods of a forward or reverse WebSocket that `OneBotConnection` needs."""
 
     async def receive(self) -> str | bytes:
         """Return the next frame. Raises `WebSocketClosed` at the end."""
@@ -111,13 +111,13 @@ class OneBotConnection:
     lost: str = ""
     """Why the connection ended; empty while it is alive."""
     refusal: str = ""
-    """What the peer said if it refused the connection after the handshake, as NapCat does for a
-    wrong token. Empty if it did not."""
+    """The text of the peer if it refused the connection after the handshake, as NapCat does for a
+    wrong token. Otherwise empty."""
     monitor: AccountMonitor | None = None
     """The state of the account to which the connection belongs."""
     received_ids: set[str] = field(default_factory=set)
-    """The ids of the first `HEARD` messages that arrived on this connection. If the history has
-    such a message too, it was not missed."""
+    """The ids of the first `HEARD` messages that arrived on this connection. If the history
+    contains such a message too, the message was not missed."""
     _echoes: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
     _waiting: dict[str, _Waiting] = field(default_factory=dict)
     _reading: anyio.CancelScope | None = None
@@ -239,8 +239,8 @@ class OneBotConnection:
 
 
 def _data_of(answer: Json) -> Any:
-    # The status decides, not the retcode: in NapCat's HTTP API 200 is a failure, and here 1 means
-    # "async".
+    # The status decides, not the retcode: in NapCat's HTTP API the retcode 200 is a failure, and
+    # here the retcode 1 means "async".
     match answer.get("status"):
         case "failed":
             refusal = CallRefused(answer)

@@ -1,4 +1,4 @@
-"""Names of QQ's small faces, and what a JSON card says in words."""
+"""Names of QQ's small faces, and the text of a JSON card."""
 
 import json
 import tomllib
@@ -12,8 +12,8 @@ _MOST_CARD = 100_000
 
 
 def face_name(data: Mapping[str, Any]) -> str:
-    """Return the name of a face: what the implementation says, or the name of its id; empty if
-    neither is known."""
+    """Return the name of a face: the name that the implementation gives, or else the name of the
+    face's id. Empty if both are unknown."""
     raw = data.get("raw")
     told = raw.get("faceText") if isinstance(raw, Mapping) else None
     if isinstance(told, str) and told.strip("/ "):
@@ -28,8 +28,7 @@ def _names() -> Mapping[str, Any]:
 
 
 def card_words(data: Mapping[str, Any]) -> str:
-    """Return the words that QQ shows in a list of chats for a JSON card; empty if there are
-    none."""
+    """Return the words that QQ's list of chats shows for a JSON card; empty if there are none."""
     card = data.get("data")
     if isinstance(card, str) and len(card) <= _MOST_CARD:
         try:

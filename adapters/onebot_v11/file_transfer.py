@@ -45,7 +45,8 @@ class FileTransfer:
         """Transfer a file and return the ``file`` parameter for the call.
 
         Raises `UnsendableMessage` if the file cannot be transferred. Raises `NotConnected` if the
-        connection is lost. The message was not sent then, so the delivery may be tried again.
+        connection is lost. In this case the message was not sent, so the delivery may be tried
+        again.
         """
         try:
             size = (await anyio.Path(media.path).stat()).st_size
@@ -74,7 +75,8 @@ class FileTransfer:
             "stream_id": uuid.uuid4().hex,
             "total_chunks": pieces,
             "file_size": size,
-            # The implementation stores the file under this name, so no chat member may choose it.
+            # The implementation stores the file under this name, so a name that a chat member chose
+            # is not used.
             "filename": f"{uuid.uuid4().hex}{Path(media.path).suffix}",
             "file_retention": KEEP_MS,
         }

@@ -101,8 +101,8 @@ class OneBotGateway(StockAdapter):
     `OneBotV11Adapter` calls `open` and `shut`."""
 
     def __init__(self, driver: Driver, config: Config, *, reconnect_s: float = RECONNECT_S) -> None:
-        # The parent's constructor is not called: it uses the process-wide driver and adds the HTTP
-        # routes.
+        # The constructor of the base class is not called: it uses the process-wide driver and adds
+        # the HTTP routes.
         super(StockAdapter, self).__init__(driver)
         self.onebot_config = config
         self.accounts: set[str] = set()
@@ -113,7 +113,7 @@ class OneBotGateway(StockAdapter):
         self._reconnect_s = reconnect_s
         self._connections: dict[str, OneBotConnection] = {}
         self._monitors: dict[str, AccountMonitor] = {}
-        """The monitors of the accounts that may open a reverse connection now."""
+        """The monitors of the accounts that may open a reverse connection."""
         self._tasks: TaskGroup | None = None
         self._intake: OneBotIntake | None = None
         self._manager: AccountManager[OneBotAccount] | None = None
@@ -135,7 +135,7 @@ class OneBotGateway(StockAdapter):
         self._open.set()
 
     def forward_accounts(self) -> list[tuple[OneBotAccount, str]]:
-        """Return the forward connections that the settings name, each with the setting."""
+        """Return the forward connections in the settings, each with the name of its setting."""
         token = SecretStr(self._token)
         found = []
         for url in map(str, self.onebot_config.onebot_ws_urls):
@@ -196,7 +196,8 @@ class OneBotGateway(StockAdapter):
             refusal = "" if self._tasks is not None else "the bot is not up"
         monitor = None if refusal else await self._monitor_of(account)
         if monitor is None:
-            # A paused account tries again every few seconds, which is no reason for a warning.
+            # A paused account tries to connect every few seconds. This is not a reason for a
+            # warning.
             level = "WARNING" if refusal else "DEBUG"
             refusal = refusal or "the operator has paused the account"
             logger.log(level, "OneBot v11: connection refused: {}", refusal)
@@ -215,7 +216,7 @@ class OneBotGateway(StockAdapter):
 
     async def _monitor_of(self, account: str) -> AccountMonitor | None:
         """Return the monitor of an account that has offered its token; None if the account is
-        paused. An account that is not known becomes known, because it has the shared token."""
+        paused. An unknown account becomes known, because it has the shared token."""
         if account not in self._monitors and self._manager is not None:
             await self._manager.found(self.settings_of(account), SHARED_TOKEN)
         return self._monitors.get(account)
@@ -317,7 +318,7 @@ class OneBotGateway(StockAdapter):
                 self.bot_disconnect(bot)
 
     def _admit(self, connection: OneBotConnection) -> bool:
-        """Register the connection for its account; False if it must be closed.
+        """Register the connection for its account. Return False if the connection must be closed.
 
         A reverse connection replaces an older one, which is usually half-open. A forward connection
         does not: two connections would replace each other again and again.
@@ -376,8 +377,8 @@ class OneBotGateway(StockAdapter):
 
 def _reached_at(request: Request) -> str:
     """Return the address at which a peer reached the bot's web server; empty if the ``Host`` header
-    is invalid. The peer may choose this address: it has sent the token, and links with this address
-    are sent only to this peer."""
+    is invalid. The peer may choose this address, because it has sent the token, and links with this
+    address are sent only to this peer."""
     host = str(request.headers.get("host") or "")
     if not re.fullmatch(r"[A-Za-z0-9._-]+(:\d+)?|\[[0-9A-Fa-f:.]+\](:\d+)?", host):
         return ""

@@ -21,9 +21,9 @@ class GroupNames:
         self._names: dict[ChatKey, str] = {}
 
     async def of(self, connection: OneBotConnection, key: ChatKey, event: Json) -> str:
-        """The name of the group in which an event happened; empty for a private chat. Empty too if
-        the OneBot implementation does not tell the name; then this method does not ask for the name
-        again. Never raises."""
+        """Return the name of the group in which an event happened; empty for a private chat. It is
+        also empty if the OneBot implementation does not give the name; then this method does not
+        ask again. Never raises."""
         if key.kind is not ChatKind.GROUP:
             return ""
         if name := words(event.get("group_name")):
@@ -37,7 +37,7 @@ class GroupNames:
         try:
             answer = await connection.call("get_group_info", group, seconds=NAME_S)
         except NotConnected:
-            return  # The next connection is asked.
+            return  # the next connection is asked again
         except ActionError as error:
             logger.info("{}: the name of the group is not known: {}", key, error)
             answer = {}

@@ -22,8 +22,8 @@ CONFIRM_PAGES = 5
 """Maximum number of pages that are searched for a message of the bot. They are the chat's last 500
 messages."""
 CHATS = 200
-"""Maximum number of entries that are read of the list of recent contacts, of groups, and of
-friends. New chats are searched in these lists."""
+"""Maximum number of entries that are read from the list of recent contacts, of groups, and of
+friends. In these lists new chats are found."""
 OVERLAP_S = 60.0
 """A new chat's history is read from this many seconds before the newest stored message, because
 messages of two chats may be stored in another order than they were sent. For a new account, it is

@@ -38,7 +38,8 @@ SUMMARY_LENGTH = 200
 """Maximum number of characters in the summary of a segment of an unknown type."""
 
 LONGEST_FLAG = 500
-"""Maximum number of characters of the name with which an implementation knows a request."""
+"""Maximum number of characters of the ``flag`` with which an implementation identifies a
+request."""
 
 MEDIA = frozenset({"image", "record", "video", "file"})
 _LOOKED_UP = MEDIA | {"reply", "forward", "node"}
@@ -48,12 +49,12 @@ LATEST = 1e11
 milliseconds."""
 
 NOT_FOR_THE_RECORD = frozenset({"input_status", "client_status", "bot_offline", "profile_like"})
-"""Notices that are ignored, because they report the state of a client and not of the chat. NapCat
-sends ``input_status`` for each key that a friend presses."""
+"""Notices that are ignored, because they report the state of a client and not an event in the chat.
+NapCat sends ``input_status`` for each key that a friend presses."""
 
 
 class OneBotLookups(Protocol):
-    """Fetches what a segment only refers to: media, a quoted message, a forwarded bundle."""
+    """Fetches data that a segment only refers to: media, a quoted message, a forwarded bundle."""
 
     async def media(self, kind: str, data: Json) -> Media:
         """Fetch and store an ``image``, ``record``, ``video`` or ``file``; return the stored
@@ -88,7 +89,7 @@ async def read_segments(message: Any, lookups: OneBotLookups) -> Segments:
 
 
 def needs_lookups(message: Any) -> bool:
-    """Whether the message has parts that may need a call or a download."""
+    """Return True if the message has parts that may need a call or a download."""
     if not isinstance(message, list):
         return not isinstance(message, str) or "[CQ:" in message
     return any(
@@ -182,7 +183,7 @@ def person_of(frame: Json) -> str:
 
 def identity(value: Any) -> str:
     """Return a platform id as text. Ids are usually numbers, but texts are accepted too. Empty if
-    the value is no id; some OneBot implementations write 0 for "no group"."""
+    the value is not an id; some OneBot implementations write 0 for "no group"."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         return ""
     return "" if value in (0, "0") else words(value)
@@ -200,14 +201,15 @@ def sender_of(frame: Json) -> Sender:
 
 
 def time_of(frame: Json, now: float) -> float:
-    """Return the time of an event in seconds since 1970; ``now`` if it has no plausible one."""
+    """Return the time of an event in seconds since 1970. If the event has no plausible time, return
+    ``now``."""
     return stamp_of(frame.get("time"), now)
 
 
 def stamp_of(value: Any, otherwise: float) -> float:
     """Convert a received time to seconds since 1970. The value may be in milliseconds or a text. If
-    it is no plausible time, return ``otherwise``. NaN, which JSON can contain, is not plausible: it
-    would be stored as NULL and make the chat unreadable."""
+    it is not a plausible time, return ``otherwise``. NaN, which JSON can contain, is not plausible:
+    it would be stored as NULL and make the chat unreadable."""
     try:
         stamp = float(value or otherwise)
     except (TypeError, ValueError, OverflowError):

@@ -69,7 +69,7 @@ class IncomingEvent:
     decision: MatcherDecision | None = None
 
     async def answered_elsewhere(self) -> bool:
-        """Whether a blocking matcher of NoneBot took the event."""
+        """Return True if a blocking matcher of NoneBot took the event."""
         return self.decision is not None and await self.decision.blocked()
 
 
@@ -92,8 +92,8 @@ class OneBotIntake:
         self._files: dict[tuple[ChatKey, str, str], None] = {}
         self._filling = anyio.CapacityLimiter(FILLING)
         self._cut: dict[ChatKey, OneBotConnection] = {}
-        """The chats whose history could not be fetched to its end, each with the connection that
-        was lost meanwhile."""
+        """The chats whose history could not be fetched to its end, because the connection was lost.
+        Each chat has the lost connection."""
         self._behind: dict[ChatKey, list[IncomingEvent]] = {}
         """The events that arrived in a chat of ``_cut``. They wait until the next connection has
         fetched the rest of the chat's history. If the events were stored before that, the next
@@ -131,7 +131,7 @@ class OneBotIntake:
             if key.instance == instance and key not in gaps and not unsure:
                 await self._queue.submit(key, partial(self._catch_up, connection, key))
         async for event, decision in events:
-            # Read again for each event: the operator may have changed the account's instance.
+            # The instance is read again for each event, because the operator may have changed it.
             instance = await self._host.instance_of(self._name, connection.account)
             await self._sort(connection, instance, event, decision, unsure=unsure)
 
@@ -217,8 +217,8 @@ class OneBotIntake:
     def _reading(
         self, connection: OneBotConnection, key: ChatKey, event: Json, deadline: float | None = None
     ) -> Prefetch[Segments] | None:
-        """Begin to read a message with its media. None for the account's own message, which the
-        outbox has recorded."""
+        """Begin to read a message with its media. Return None for the account's own message, which
+        the outbox has recorded."""
         if _is_echo(connection, event):
             return None
         fetch_slot = partial(self._queue.fetch_slot, key)
@@ -283,11 +283,11 @@ class OneBotIntake:
         by_us = person_of(event) == connection.account
         if event.get("notice_type") == "group_upload":
             if by_us:
-                return  # The outbox has recorded the account's own uploads.
+                return  # the outbox has recorded the account's own uploads
             upload = event.get("file")
             file: Json = upload if isinstance(upload, dict) else {}
             if (key, person_of(event), words(file.get("name"))) in self._files:
-                return  # NapCat and LLBot report a file twice: as a message and as this notice.
+                return  # NapCat and LLBot report a file twice: as a message and as this notice
             fetch_slot = partial(self._queue.fetch_slot, key)
             media = await MessageLookups(
                 connection, self._host.media, key, fetch_slot=fetch_slot
@@ -349,7 +349,7 @@ def _is_echo(connection: OneBotConnection, event: Json) -> bool:
 
 
 def _addressed(segments: Segments, account: str) -> bool:
-    """Whether the message mentions the account or replies to it."""
+    """Return True if the message mentions the account or replies to it."""
     return any(
         (isinstance(segment, Mention) and segment.user_id == account)
         or (isinstance(segment, Reply) and segment.sender_id == account)

@@ -1,4 +1,4 @@
-"""Fetches what a message only refers to: media, quoted messages, bundles."""
+"""Fetches data that a message only refers to: media, quoted messages, bundles."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -26,13 +26,13 @@ LOOKUP_S = 5.0
 """Time limit for one call to the OneBot implementation, in seconds."""
 MESSAGE_S = 15.0
 """Time limit for all lookups of a message, in seconds from its arrival. Media that are not fetched
-by then are marked as missing. The chat's next messages wait for this message; meanwhile fetching
-their own media begins."""
+by then are marked as missing. The chat's next messages wait for this message. While they wait, the
+download of their own media begins."""
 HISTORY_S = 30.0
 """Time limit, in seconds, for all lookups of one chat's missed messages together."""
 AT_ONCE = 4
-"""Maximum number of media of one message that use the chat's download slots at once. So the media
-of the chat's next messages can be fetched while a message with twenty media is not done."""
+"""Maximum number of media of one message that use the chat's download slots at once. Thus the media
+of the chat's next messages can be fetched while a message with twenty media is being fetched."""
 MEDIA_PER_MESSAGE = 20
 """Maximum number of media of a message that are fetched. QQ lets a person send 20 pictures at once.
 Only a bundle or an attacker sends more."""
@@ -51,7 +51,7 @@ FetchSlot = Callable[[], AbstractAsyncContextManager[Any]]
 
 class MessageLookups:
     """The `OneBotLookups` of one message. The number of media and the total time are limited. If a
-    lookup fails, its return value says so; it raises nothing."""
+    lookup fails, its return value says so, and no error is raised."""
 
     def __init__(
         self,

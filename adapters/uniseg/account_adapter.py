@@ -22,9 +22,9 @@ from .platform import Platform
 class ManagedUnisegAdapter(UnisegAdapter):
     """`UnisegAdapter` with `SupportsAccounts`.
 
-    The accounts of the settings share one stock adapter and appear when they connect. While one of
-    them is paused, its messages are dropped. An account that the operator added has a stock adapter
-    of its own, and is disconnected while it is paused.
+    The accounts of the settings share one stock adapter. They appear when they connect, and the
+    messages of a paused one are dropped. An account that the operator added has its own stock
+    adapter, and is disconnected while it is paused.
     """
 
     def __init__(

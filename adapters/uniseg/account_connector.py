@@ -1,4 +1,4 @@
-"""Runs accounts that the operator added, each with a stock adapter of its own, so that one can be
+"""Runs accounts that the operator added. Each has its own stock adapter, so one account can be
 added or ended without the others."""
 
 from collections.abc import Iterator, Mapping
@@ -96,7 +96,7 @@ class UnisegConnector:
         return settings.key
 
     def complete(self, settings: UnisegAccount) -> UnisegAccount:
-        """Return the settings unchanged: nothing is left to the bot."""
+        """Return the settings unchanged, because the bot has no values to add."""
         return settings
 
     async def run(self, settings: UnisegAccount, monitor: AccountMonitor) -> None:
@@ -185,7 +185,8 @@ class SharedAccount(UnisegAccount):
 @contextmanager
 def _settings_for_a_while(driver: Driver, values: Mapping[str, Any]) -> Iterator[None]:
     """Let code in the block see other values of settings. A stock adapter reads its settings from
-    the driver when it is made. There must be no wait in the block."""
+    the driver when it is made. The block must not contain an ``await``, because other code would
+    see these values too."""
     config = driver.config
     before = {name: getattr(config, name, _ABSENT) for name in values}
     for name, value in values.items():
@@ -203,7 +204,7 @@ def _settings_for_a_while(driver: Driver, values: Mapping[str, Any]) -> Iterator
 @contextmanager
 def _no_new_hooks(driver: Driver) -> Iterator[None]:
     """Remove the hooks for connected bots that are added in the block. The stock adapter of the
-    settings has added the same ones, and they are called for the bots of every adapter."""
+    settings has added the same hooks, and they are called for the bots of every adapter."""
     hooks = driver._bot_connection_hook  # noqa: SLF001 - NoneBot has no function to remove one
     before = set(hooks)
     try:

@@ -19,7 +19,7 @@ class UnisegAccount(BaseModel):
 
     @property
     def key(self) -> str:
-        """The part of the settings that no other account has, without secrets."""
+        """The part of the settings that identifies the account and contains no secret."""
         raise NotImplementedError
 
     def entry(self) -> dict[str, Any]:
@@ -39,9 +39,9 @@ class AccountKind(Generic[Account]):
         setting: The setting of the stock adapter that lists the accounts, in lower case.
         check: Asks the platform, through a proxy if one is given, whether an account's settings are
             right, and returns what was found. Raises `ConnectionTestFailed`.
-        hint: What to do on the other side.
-        without: Settings that the stock adapter must not see when it serves one account alone,
-            because they open routes.
+        hint: What the operator must do on the platform.
+        without: Settings that the stock adapter of a single account must not see, because they open
+            routes.
         proxy: The setting with the address of a proxy, in lower case; empty if there is none.
         reports: Whether the stock adapter itself reports why an account cannot connect. If not, the
             settings are checked before it connects.

@@ -45,7 +45,7 @@ class UnisegAdapter:
         self._tasks = AdapterTasks(self._serve)
 
     def _listener(self) -> EventListener:
-        """Return what receives the events of the stock adapter."""
+        """Return the object that receives the events of the stock adapter."""
         return self._intake
 
     @property

@@ -49,7 +49,7 @@ class PacedSocket:
 
     async def wait_for_room(self) -> None:
         """Wait until fewer than `BACKLOG` events wait."""
-        # An event is counted when its task begins, so the last event's task must begin first.
+        # An event is counted when its task begins. So let the task of the last event begin first.
         await checkpoint()
         await self._room()
 

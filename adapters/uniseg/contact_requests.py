@@ -7,7 +7,7 @@ from loguru import logger
 from nekro_core.api.adapter import ContactRequest, ContactRequestKind, Host, request_id_of
 
 LONGEST_HANDLE = 1000
-"""Maximum number of characters of a handle. A longer one is not from the platform."""
+"""Maximum number of characters of a handle. A longer handle cannot come from the platform."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,11 +17,11 @@ class PlatformRequest:
     Attributes:
         kind: What the person asks for.
         user_id: The person's id in events.
-        handle: What the platform needs for the answer.
+        handle: The data with which the request can be answered.
         user_name: The person's name; may be empty.
         group_id: The group's id; empty for a friend request.
-        text: What the person wrote to it.
-        time: When it came, in seconds since 1970.
+        text: What the person wrote in the request.
+        time: When the request arrived, in seconds since 1970.
     """
 
     kind: ContactRequestKind
@@ -41,7 +41,7 @@ async def store_request(host: Host, adapter: str, account: str, asked: PlatformR
         host: The host.
         adapter: The adapter's name.
         account: The account that received it.
-        asked: The request. Its ``user_id`` is the one that the rest of the bot uses.
+        asked: The request. Its ``user_id`` is the id that the rest of the bot uses.
     """
     if not 0 < len(asked.handle) <= LONGEST_HANDLE:
         logger.info("{}: a request without a usable id is ignored", adapter)

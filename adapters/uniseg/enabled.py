@@ -35,7 +35,8 @@ def _factory(name: str) -> AdapterFactory:
             # `Bridge` names the adapter later. Some stock adapters use deprecated functions.
             warnings.simplefilter("ignore", RuntimeWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
-            # Loaded as a NoneBot plugin, so that an operator's NoneBot plugin can require it.
+            # The library is loaded as a NoneBot plugin, so that a NoneBot plugin of the operator
+            # can require it.
             require("nonebot_plugin_alconna")
             create: AdapterFactory = import_module(f".platforms.{name}", __package__).create
     except ImportError as error:

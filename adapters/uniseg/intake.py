@@ -273,7 +273,7 @@ class UnisegIntake:
             self._remember(key, target, self._clock())
             sender = self._platform.sender(event)
             if sender.user_id == self._platform.user_of(bot):
-                return None  # The bot sent it, and the outbox has recorded it.
+                return None  # the bot itself sent this message, and the outbox has recorded it
             reader = self._reader(bot, key, event)
             read = partial(self._platform.segments, event, bot, reader)
             assert self._chat_queue is not None

@@ -30,8 +30,8 @@ class EventListener(Protocol):
         """Called when an account is no longer connected."""
 
     def problem(self, account: str, words: str, *, final: bool) -> None:
-        """Called with the reason if an account cannot connect. ``final``: somebody must change its
-        settings. Most stock adapters only log the reason."""
+        """Called with the reason if an account cannot connect. If ``final`` is true, somebody must
+        change the account's settings. Most stock adapters only log the reason."""
 
     async def on_event(self, bot: Bot, event: Event) -> None:
         """Process an event. Before its first ``await``, this call fixes the event's place in the
@@ -42,8 +42,8 @@ class EventListener(Protocol):
         next event may be read."""
 
     async def settled(self, bot: Bot) -> bool:
-        """Wait until all events of the account are stored. False if an event could not be stored,
-        so that the platform should deliver it again."""
+        """Wait until all events of the account are stored. Return False if an event could not be
+        stored, so that the platform should deliver it again."""
 
 
 @dataclass(frozen=True)

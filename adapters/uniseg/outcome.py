@@ -19,7 +19,8 @@ def outcome_of(error: Exception) -> Receipt:
     if isinstance(error, CannotSend):
         return Receipt(state=DeliveryState.REJECTED, reason=str(error))
     if isinstance(error, NetworkError) and isinstance(error.__cause__, ActionFailed):
-        error = error.__cause__  # OneBot v12 over HTTP wraps every refusal like this
+        # the adapter for OneBot v12 over HTTP wraps every refusal in another error
+        error = error.__cause__
     reason = str(error) or repr(error)
     cause: BaseException | None = error
     while cause is not None:

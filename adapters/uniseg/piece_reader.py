@@ -37,11 +37,11 @@ from .values import account_message_id
 MEDIA_PER_MESSAGE = 20
 MESSAGE_S = 15.0
 """Time limit for all media of a message, in seconds from its arrival. Media that are not fetched by
-then are marked as missing. The chat's next messages wait for this message; meanwhile fetching their
-own media begins."""
+then are marked as missing. The chat's next messages wait for this message. While they wait, the
+download of their own media begins."""
 AT_ONCE = 4
-"""Maximum number of media of one message that use the chat's download slots at once. So the media
-of the chat's next messages can be fetched while a message with twenty media is not done."""
+"""Maximum number of media of one message that use the chat's download slots at once. Thus the media
+of the chat's next messages can be fetched while a message with twenty media is being fetched."""
 QUOTED_LENGTH = 500
 """A reply quotes at most this many characters of the message that it answers."""
 SUMMARY_LENGTH = 200

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 class Platform:
-    """The default behaviour of a platform. A platform's module has a subclass, which overrides what
-    differs.
+    """The default behaviour of a platform. A platform's module has a subclass, which overrides the
+    methods and attributes that are different on this platform.
 
     Only `segments` and `download` may make network calls. If a method raises an error for an event,
     the event is logged and skipped.
@@ -47,7 +47,7 @@ class Platform:
     nearest: Mapping[type, type] = {}
     """The medium types that the platform lacks, each with the type that is sent instead."""
     ids_of_chat: bool = False
-    """Whether two chats can have messages with the same id. If so, ids are stored as
+    """If true, two chats can have messages with the same id, and ids are stored as
     ``id@chat``."""
     inline_bytes: int = 10 * 1024 * 1024
     """Maximum number of bytes of a medium that is sent."""
@@ -80,7 +80,8 @@ class Platform:
     # -- receiving
 
     def is_message(self, event: Event) -> bool:
-        """Whether the event is a message. For other events, `recalled` and `notice` are called."""
+        """Return True if the event is a message. For other events, `recalled` and `notice` are
+        called."""
         return event.get_type() == "message"
 
     def edited_text(self, event: Event, bot: Bot) -> list[uniseg.Segment] | None:
@@ -129,12 +130,12 @@ class Platform:
         return None
 
     def is_addressed_to_us(self, event: Event, bot: Bot) -> bool:
-        """Whether the platform marks the event as addressed to the bot. Mentions and replies in the
-        message are checked elsewhere."""
+        """Return True if the platform marks the event as addressed to the bot. Mentions and replies
+        in the message are checked elsewhere."""
         return False
 
     def notice(self, event: Event) -> Notice | None:
-        """Return the notice for an event that is no message; None if the event is ignored."""
+        """Return the notice for an event that is not a message; None if the event is ignored."""
         return None
 
     def recalled(self, event: Event) -> str:
@@ -169,7 +170,7 @@ class Platform:
         return Target(key.native_id, channel=channel, private=key.kind is ChatKind.PRIVATE)
 
     answers: bool = False
-    """Whether each sent message must name a message that it answers. If so, `resumed` is called
+    """If true, each sent message must name a message that it answers, and `resumed` is called
     after a restart."""
 
     def resumed(
@@ -181,11 +182,13 @@ class Platform:
         return None
 
     def refreshed_target(self, target: Target, age_s: float) -> Target:
-        """Return the target to use now. ``target`` comes from an event that is ``age_s`` old."""
+        """Return the target to use at this moment. ``target`` comes from an event that is ``age_s``
+        old."""
         return target
 
     def text(self, text: str) -> uniseg.Segment:
-        """Convert a text. Its characters are escaped where the platform would read markup."""
+        """Convert a text. If the platform would read a character as markup, the character is
+        escaped."""
         return uniseg.Text(text)
 
     def markdown(self, text: str) -> uniseg.Segment:
@@ -210,8 +213,8 @@ class Platform:
         return {}
 
     def refused(self, error: Exception) -> bool:
-        """Whether the error means that the platform refused the message, although the type of the
-        error does not show it."""
+        """Return True if the error means that the platform refused the message, although the type
+        of the error does not show it."""
         return False
 
     def sent_id(self, result: Any) -> str:

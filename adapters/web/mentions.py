@@ -32,7 +32,7 @@ class Mentions:
         segments: list[Segment] = []
         at = 0
         # Only Latin letters, digits and _ beside a name make it part of a longer word. Chinese and
-        # Japanese letters do not, because these languages put no blanks around a name.
+        # Japanese letters do not, because these languages write no spaces around a name.
         mention = rf"(?<![A-Za-z0-9_])@({names})(?![A-Za-z0-9_]) ?"
         for match in re.finditer(mention, text, re.IGNORECASE):
             user_id = people.get(match[1].casefold())
@@ -51,5 +51,5 @@ class Mentions:
 
 
 def mentions_bot(words: Iterable[Segment]) -> bool:
-    """Whether one of the mentions is of the bot."""
+    """Return True if one of the mentions is of the bot."""
     return any(isinstance(part, Mention) and part.user_id == BOT_ID for part in words)

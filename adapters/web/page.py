@@ -22,7 +22,8 @@ RECONNECT_S = 20.0
 """Maximum seconds that a browser may be disconnected and still get the updates that it missed.
 After a longer time it loads the page again."""
 BUILD_S = 60.0
-"""Maximum seconds in which the page is built; a busy machine must not make it an error."""
+"""Maximum seconds for building the page. The limit is long, so that a busy machine does not cause
+an error."""
 _ICON = (
     "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E"
     "%3Crect width='32' height='32' rx='10' fill='%234f5bd5'/%3E"

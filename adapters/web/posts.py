@@ -49,7 +49,7 @@ class Post(BaseModel):
     speaker: str
     text: str = Field("", max_length=MAX_TEXT)
     to_bot: bool = False
-    """Whether a mention of the bot is put first if the text has none."""
+    """If true, a mention of the bot is put first if the text has none."""
     reply_to: str = Field("", max_length=128)
     attachments: tuple[Attachment, ...] = Field((), max_length=MAX_ATTACHMENTS)
 

@@ -1,4 +1,5 @@
-"""``python -m bench.peers [--runs 3] [--only NAME ...]``: measure, and print one table."""
+"""``python -m bench.peers [--runs 3] [--only NAME ...]``: measure nekro-core and two other bots,
+and print one table that compares them."""
 
 import argparse
 import platform
@@ -19,12 +20,12 @@ COLUMNS: dict[str, tuple[type[Bot], bool]] = {
     "AstrBot": (AstrBot, False),
     "LangBot": (LangBot, False),
 }
-"""The columns of the table: for each, its bot, and whether the model answers in code. Only
-nekro-core runs code."""
+"""The columns of the table. Each has its bot, and a flag that is True if the model answers in code.
+Only nekro-core runs code."""
 
 
 async def main(runs: int, wanted: list[str]) -> None:
-    """Measure the bots in turn, ``runs`` times each, and print the medians."""
+    """Measure the bots one after another, ``runs`` times each, and print the medians."""
     there: dict[str, str] = {}
     for column in wanted:
         try:
@@ -52,7 +53,7 @@ async def main(runs: int, wanted: list[str]) -> None:
 
 
 def table(versions: dict[str, str], found: dict[str, list[dict[str, float]]]) -> str:
-    """The medians as a table in Markdown."""
+    """Return the medians as a table in Markdown."""
     rows = [["", *(f"{column} ({version})" for column, version in versions.items())]]
     for name, unit in FIGURES.items():
         medians = [statistics.median([run[name] for run in runs]) for runs in found.values()]

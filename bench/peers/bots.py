@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 ASTRBOT_BIN = ROOT / ".venv-astrbot" / "bin"
 LANGBOT_BIN = ROOT / ".venv-langbot" / "bin"
 MANY = 1_000_000
-"""A value for the bots' rate limits. It is never reached, though the benchmark sends more messages
-than a person would."""
+"""A value for the bots' rate limits. It is so high that the benchmark never reaches it, though it
+sends more messages than a person would."""
 _SETUP_S = 120.0
 
 
@@ -115,7 +115,7 @@ class Bot(ABC):
 
 
 class Nekro(Bot):
-    """This checkout."""
+    """The bot of this repository, as it is checked out here."""
 
     name = "nekro-core"
     token = "bench-token"

@@ -58,8 +58,8 @@ FIGURES = {
 
 
 class ScriptedAnswers:
-    """The scripted model. It answers all questions in the newest user message to which the bot has
-    sent no answer yet. With ``in_code`` it answers in code, otherwise in words."""
+    """The scripted model. It answers all questions in the newest user message that the bot has not
+    answered yet. With ``in_code`` it answers in code, otherwise in words."""
 
     def __init__(self, *, in_code: bool) -> None:
         self.in_code = in_code
@@ -171,7 +171,7 @@ async def _rounds(run: PeerRun) -> tuple[float, float, float, float, float]:
     numbers = []
     for group in [30003] * (ROUNDS + 1) + [30100 + each for each in range(NEW_CHATS)]:
         numbers.append(await run.ask(group))
-        assert await run.until_answered(numbers[-1:]), f"{run.bot.name} fell silent"
+        assert await run.until_answered(numbers[-1:]), f"{run.bot.name} stopped answering"
         await anyio.sleep(PAUSE_S)
     old, new = numbers[1 : ROUNDS + 1], numbers[ROUNDS + 1 :]
     reply = percentiles([run.to_reply(number) for number in old])
@@ -192,7 +192,7 @@ async def _memory(run: PeerRun) -> float:
     many, groups = FILLED
     for _ in range(many // groups):
         numbers = [await run.ask(32000 + each) for each in range(groups)]
-        assert await run.until_answered(numbers), f"{run.bot.name} fell silent"
+        assert await run.until_answered(numbers), f"{run.bot.name} stopped answering"
     await anyio.sleep(REST_S)
     return sum(_pss_mb(process) for process in _below(_own_pid()))
 

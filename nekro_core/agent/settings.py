@@ -51,8 +51,8 @@ class AgentSettings(LiveSettings):
     is complete."""
     stream_words: bool = True
     """Whether plain words are sent while the model still writes, paragraph by paragraph. On a
-    platform that can edit messages they are one message that grows. Otherwise words are sent when
-    the reply is complete."""
+    platform that can edit messages, the bot sends one message and adds to it. If this setting is
+    false, words are sent when the reply is complete."""
     names: tuple[str, ...] = Field(default=("Nekro",), min_length=1)
     """Names that people call the bot. A message that contains one of them is answered. The first is
     the bot's main name."""

@@ -125,7 +125,7 @@ class OperatorPageFactory(Protocol):
         Args:
             host: The bot's interface for adapters.
             driver: NoneBot's driver.
-            operator: Gives the data that the page may show, and does what the operator asks for.
+            operator: Gives the data that the page may show, and carries out the operator's actions.
 
         Returns:
             The adapter, not yet started.
@@ -138,12 +138,13 @@ class AdapterEraser(Protocol):
     must be importable without the adapter's optional dependencies."""
 
     async def __call__(self, data_dir: Path, person: Person, traces: PersonTraces, /) -> int:
-        """Forget the person. May be called again for the same person.
+        """Erase the person. May be called again for the same person.
 
         Args:
             data_dir: The data folder.
-            person: The person to forget, and their platform. It may be another adapter's platform.
-            traces: Where the bot found the person, for example their private chats.
+            person: The person to erase, and the person's platform. This may be the platform of
+                another adapter.
+            traces: The places where the bot found the person, for example private chats.
 
         Returns:
             How many things were deleted or changed; 0 or more.
@@ -155,9 +156,9 @@ class AdapterEraser(Protocol):
 
 @runtime_checkable
 class Page(Protocol):
-    """An adapter with a page and a login of its own. The bot prints its link when it starts, below
-    the link of the console. A page behind the console's login needs no `Page`: its adapter adds it
-    to `OperatorHost.site`."""
+    """An adapter that has a page with a separate login. The bot prints the page's link when it
+    starts, below the link of the console. A page behind the console's login needs no `Page`: its
+    adapter adds the page to `OperatorHost.site`."""
 
     @property
     def access_token(self) -> str:
@@ -167,7 +168,7 @@ class Page(Protocol):
         """Make a link that logs a browser in. The link works once.
 
         Args:
-            address: Where the bot's web server is reached, for example ``http://10.0.0.5:8080``.
+            address: The address of the bot's web server, for example ``http://10.0.0.5:8080``.
 
         Returns:
             The link, below that address.

@@ -1,7 +1,7 @@
 """Re-exports what an adapter needs to put a page or an HTTP API behind the console's login.
 
-The adapter gets the `Site` as `OperatorHost.site` in its ``create_page``. It knows nothing of
-logins: each request that reaches its routes comes from a person who may use them.
+The adapter gets the `Site` as `OperatorHost.site` in its ``create_page``. It need not check logins:
+each request that reaches its routes comes from a person who may use them.
 """
 
 from nekro_core.operator.contract import Site

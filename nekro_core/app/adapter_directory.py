@@ -33,7 +33,7 @@ class AdapterBroken(NekroError, OSError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterDirectory:
-    """The adapters that were found, by name, and the problems of faulty ones."""
+    """The adapters that were found, by name, and the problems of faulty adapters."""
 
     manifests: Mapping[str, AdapterManifest]
     problems: tuple[str, ...] = ()
@@ -99,7 +99,7 @@ class AdapterDirectory:
         if written is None:
             return tuple(each.name for each in every if each.bare_superusers)
         named = tuple(each.name for each in every if written and each.nonebot_name == written)
-        return named or (written,)  # an adapter's name; or empty, which names no adapter
+        return named or (written,)  # an adapter's own name, or a prefix of no adapter
 
 
 def _folders(data_dir: Path) -> Iterator[tuple[Path, str]]:
@@ -152,7 +152,7 @@ def _add(
         return
     for each in manifests:
         if by_name and each.name != by_name:
-            continue  # it has a separate entry point
+            continue  # this adapter has an entry point of its own
         if each.name in found:
             problems.append(
                 f"{folder}: the name {each.name} is taken by {found[each.name].folder}; take "

@@ -1,5 +1,4 @@
-"""Implements `Host`, which is the adapters' interface to the bot, and decides which messages are
-stored."""
+"""Implements `Host`, the adapters' interface to the bot, and decides which messages are stored."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,8 +27,9 @@ class Admission:
         self._erasure = erasure
 
     def admits(self, record: Record) -> bool:
-        """Whether a message is stored. In a chat that is switched off, only commands are stored. A
-        message from a platform's history is refused if its author was erased after writing it."""
+        """Return True if a message is stored. In a chat that is switched off, only commands are
+        stored. A message from a platform's history is refused if its author was erased after
+        writing it."""
         if record.from_history:
             person = self._erasure.person(record.chat_key, record.sender.user_id)
             if self._erasure.marks.was_erased(person.adapter, person.user_id, record.time):
@@ -65,8 +65,9 @@ class AdapterHost:
         self.receive_request = message_io.requests.receive
         self.online = message_io.outbox.retry_now
         self.admission: Admission | None = None
-        """None until the policies have been read. Until then all messages are stored. Only plugins
-        can add messages so early, while they are being loaded."""
+        """Decides which messages are stored; None until the policies have been read. Until then,
+        all messages are stored. At that time, messages come only from plugins that are being
+        loaded."""
         self._store = message_io.store
         self._inbox = message_io.inbox
 

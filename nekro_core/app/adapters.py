@@ -1,7 +1,7 @@
 """Makes the adapters that the operator enabled.
 
 An adapter is imported only when it is made or must erase a person. If one adapter fails, the
-failure is logged and the others run.
+failure is logged and the other adapters run.
 """
 
 import importlib
@@ -40,8 +40,8 @@ class AdapterMaker:
     create: OperatorPageFactory
     options: Mapping[str, Any]
     builtin: bool
-    """Whether the adapter comes with the bot. The `start` of such an adapter retries after
-    temporary failures. So an error that it raises is permanent, and ends the bot."""
+    """Whether the adapter comes with the bot. The method `start` of such an adapter tries again
+    after temporary failures. So an error that `start` raises is permanent, and ends the bot."""
 
 
 def adapter_makers(
@@ -95,11 +95,11 @@ def check_adapter(manifest: AdapterManifest) -> None:
 async def erase_from_adapters(
     data_dir: Path, person: Person, traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
-    """Let every adapter erase a person, also the adapters that do not run. Return how many items
-    were deleted or changed.
+    """Let every adapter erase a person, including the adapters that do not run. Return how many
+    items were deleted or changed.
 
-    If some erasers fail, the others are still called. Then `AdapterBroken` is raised for the failed
-    ones.
+    If the erasers of some adapters fail, the other erasers are still called. Then `AdapterBroken`
+    is raised for those that failed.
     """
     find = partial(AdapterDirectory.find, data_dir, installed=True)
     adapters = await anyio.to_thread.run_sync(find)
@@ -131,7 +131,8 @@ def _imported(manifest: AdapterManifest, module: str = "") -> ModuleType:
         namespace(parent, manifest.folder.parent)
     known = sys.modules.get(manifest.package)
     if known is not None and [*getattr(known, "__path__", ())] != [str(manifest.folder)]:
-        # The loaded package comes from another data folder that the same process used.
+        # Forget a loaded package of the same name that comes from another data folder of this
+        # process.
         for name in [*sys.modules]:
             if f"{name}.".startswith(f"{manifest.package}."):
                 del sys.modules[name]

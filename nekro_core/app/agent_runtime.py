@@ -39,7 +39,7 @@ from nekro_core.compat.nekro_agent.box_runs import ChatCodeRunner
 from nekro_core.delivery.inbound.inbox import InboxEvent, RecalledRecord, StoredRecord
 from nekro_core.llm.chains import ModelChains
 from nekro_core.llm.current import CurrentModel
-from nekro_core.llm.embedded import EmbeddedSettings
+from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.roles import RoleModels
 from nekro_core.llm.settings import LLMSettings
@@ -57,7 +57,7 @@ from nekro_core.system.secrets import kept_secret
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRuntime:
-    """The sessions of all chats, and the task that gives them the records from the inbox.
+    """The sessions of all chats, and the task that gives the sessions the records from the inbox.
 
     Attributes:
         services: The objects that the sessions use.
@@ -68,7 +68,8 @@ class AgentRuntime:
         models: The models, which can be replaced.
         roles: The models of the roles, for the bot's own work.
         personas: The library of personas.
-        tasks: The task group in which that task runs. It ends before the sessions.
+        tasks: The task group of the task that gives the sessions their records. It ends before the
+            sessions.
     """
 
     services: SessionServices
@@ -121,7 +122,7 @@ class AgentRuntime:
                 saving=chains.saving,
             )
             extensions.plugins.services.tool_choices.use(lambda chat: policies.of(chat).tools)
-            named_models.listen(chains.changed)  # before the policies, which ask for chains
+            named_models.listen(chains.changed)  # must precede the policies
             named_models.listen(policies.recompute)
             personas.listen(policies.recompute)
             models = ModelRegistry(
@@ -255,7 +256,7 @@ class AgentRuntime:
                 assert_never(event)
 
     def at_work(self, chat_key: ChatKey) -> bool:
-        """Whether a message of the chat is queued in the inbox, or the chat's session is busy (see
-        `Sessions.at_work`)."""
+        """Return True if a message of the chat is queued in the inbox, or if the chat's session is
+        busy (see `Sessions.at_work`)."""
         queued = any(event.record.chat_key == chat_key for event in self.services.inbox.queued)
         return queued or self.sessions.at_work(chat_key)

@@ -42,7 +42,9 @@ from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.adapter import Adapter
 from nekro_core.llm.chains import ModelChains
 from nekro_core.llm.current import CurrentModel
-from nekro_core.llm.embedded import DownloadProgress, EmbeddedModel, EmbeddedSettings
+from nekro_core.llm.embedded.model import EmbeddedModel
+from nekro_core.llm.embedded.settings import EmbeddedSettings
+from nekro_core.llm.embedded.weights import DownloadProgress
 from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
@@ -67,9 +69,9 @@ from nekro_core.system.logs.ring import LogRing
 from nekro_core.timers import TimerService
 
 _BOXES_S = 1.0
-"""Maximum wait of the start, in seconds, for the first box. Usually the check of the box backend
-has ended by the time all else is ready. Without this wait, the first run of code would wait for the
-check."""
+"""The start of the bot waits at most this many seconds for the first box. Usually the check of the
+box backend has ended before everything else is ready. Without this wait, the first run of code
+would have to wait for the check."""
 
 _START_S = 20.0
 """Time limit for starting an adapter, in seconds. The other adapters wait meanwhile, so an adapter
@@ -118,7 +120,7 @@ class App:
         self._tasks = tasks
         self._data = data
         self.settings = settings
-        """The settings in force, which follow the files."""
+        """The settings in force. They are updated when the files change."""
         self._runtime = runtime
         self._adapters = adapters
         self._timers = timers
@@ -145,12 +147,13 @@ class App:
         """Build the objects of all rooms. Adapters read their settings from ``configuration``.
 
         ``named_platforms`` are the platforms that the operator cannot switch off while the bot
-        runs, because the environment or ``.env`` names them; by default all of the settings.
-        ``model`` replaces the model that the settings name. ``report`` is called with the progress
-        of downloads. ``preview`` shows the servers that run in boxes; without it, they cannot be
-        shown. ``logs`` is the log of the process, for operators. ``restart`` begins a restart of
-        the bot; without it, operators cannot restart it. Raises `DataFolderInUse`, `StoreError` and
-        `SettingsError`. Then all objects that were built are closed.
+        runs, because the environment or ``.env`` names them; by default all platforms of the
+        settings. ``model`` replaces the model that the settings name. ``report`` is called with the
+        progress of downloads. ``preview`` shows the servers that run in boxes; without it, they
+        cannot be shown. ``logs`` is the log of the process, for operators. ``restart`` begins a
+        restart of the bot; without it, operators cannot restart it. Raises `DataFolderInUse`,
+        `StoreError` and `SettingsError`; before that, all objects that were already built are
+        closed.
         """
         data = settings.nekro_data_dir.absolute()
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -300,8 +303,8 @@ class App:
     async def start(self) -> None:
         """Resume the work of an earlier process, and start the adapters.
 
-        First, all that the first answer needs is prepared, because a platform delivers missed
-        messages as soon as its adapter is connected.
+        Before the adapters are started, everything that the first answer needs is prepared, because
+        a platform delivers missed messages as soon as its adapter is connected.
         """
         runtime = self._runtime
         await finish_at_start(self._data, runtime.erasure, runtime.sessions, self.plugins)
@@ -309,7 +312,7 @@ class App:
         with anyio.move_on_after(_BOXES_S):
             await self._boxes.settled()
         await self._runtime.start()
-        for adapter in [*self._adapters.values()]:  # a copy, because a plugin may add one meanwhile
+        for adapter in [*self._adapters.values()]:  # a copy: a plugin may add an adapter meanwhile
             self._started.append(adapter)
             if adapter.name in self._builtin:
                 await adapter.start()
@@ -323,8 +326,8 @@ class App:
         return {each.name: each for each in self._started}
 
     async def launch(self, adapter: Adapter) -> None:
-        """Add an adapter and start it while the bot runs. Its errors are raised, and
-        `TimeoutError`; then it is closed."""
+        """Add an adapter and start it while the bot runs. If it cannot start, it is closed. Raises
+        the adapter's errors and `TimeoutError`."""
         self._adapters[adapter.name] = adapter
         try:
             with anyio.fail_after(_START_S):
@@ -366,7 +369,8 @@ async def _close(adapter: Adapter) -> None:
 
 
 async def _start(adapter: Adapter) -> None:
-    """Start an adapter that did not come with the bot. A failure is logged, and the bot goes on."""
+    """Start an adapter that did not come with the bot. If it fails, this is logged and the bot runs
+    without it."""
     try:
         with anyio.fail_after(_START_S):
             await adapter.start()
@@ -382,8 +386,8 @@ def _make_site(
     configuration: Mapping[str, Any],
     wall: Callable[[], float],
 ) -> ConsoleSite:
-    """Make the web site. Without it, nothing would check who asks, so a wrong setting ends the
-    start. Raises `SettingsError`."""
+    """Make the web site, which checks who makes each request. The bot does not start without this
+    check, so a wrong setting of the site raises `SettingsError`."""
     try:
         return ConsoleSite.of(message_io.store, data, configuration, clock=wall)
     except (WebSettingWrong, RuntimeError) as error:
@@ -394,7 +398,7 @@ def _make_model(
     data: Path, report: Report, llm: LLMSettings, embedded: EmbeddedSettings
 ) -> ChatModel:
     """Make the model that ``llm`` names. If it names none, make the embedded model."""
-    # Copies, because a request that runs keeps its settings.
+    # Give the model copies of the settings, so that running requests keep their settings.
     if llm.configured:
         return HttpChatModel(llm.model_copy())
     return EmbeddedModel(embedded.model_copy(), data / "models", report=report)

@@ -22,7 +22,7 @@ CODE_BOX = "default"
 """The name of the box in which a chat's code runs."""
 
 NETWORK_RULES = "egress.toml"
-"""The file with the rules of single chats and boxes, in the data folder."""
+"""The file in the data folder that has the network rules of single chats and boxes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +30,8 @@ class BoxServices:
     """The services for boxes. The code of replies runs in boxes of ``of_chats``. Plugins make boxes
     with ``for_plugins``. ``network`` fetches addresses for a chat's code; the network rules of the
     chat's box apply. ``egress`` shows and changes these rules. ``packages`` returns the names of
-    the packages that code can import now, beside Python's own. ``settled`` waits until a box is
-    ready, or until it is known that this machine can make no boxes."""
+    the packages that code can import, besides Python's standard library. ``settled`` waits until a
+    box is ready, or until it is known that this machine cannot make boxes."""
 
     of_chats: ChatBoxes
     for_plugins: DefaultEgressSource
@@ -50,7 +50,8 @@ class BoxServices:
         preview: PreviewRegistry | None,
         clock: Callable[[], float],
     ) -> AsyncIterator[Self]:
-        """Open the services. If this machine can make no boxes, this is logged and the bot runs."""
+        """Open the services. If this machine cannot make boxes, this is logged and the bot runs
+        without them."""
         sandbox = settings.nekro_sandbox
         async with AsyncExitStack() as stack:
             supply = await stack.enter_async_context(

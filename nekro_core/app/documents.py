@@ -1,5 +1,5 @@
-"""Chooses where the operator's documents lie: settings, policies, personas, plugins' configurations
-and platforms' accounts."""
+"""Chooses where the operator's documents are stored: in files or in the database. Documents are the
+settings, policies, personas, plugins' configurations and platforms' accounts."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -29,8 +29,8 @@ from nekro_core.tools.mcp_client.entries import CONFIG_FILE, SECRETS_FILE
 Place = Literal["files", "database"]
 
 SECRET = (SECRETS, SECRETS_FILE, CONFIG_FILE, PLATFORM_ACCOUNTS, *CONFIGURATIONS, PERSONAS)
-"""Documents of which no earlier revisions are kept: they may contain secrets. Personas have
-versions of their own."""
+"""Documents of which no earlier revisions are kept, because they may contain secrets. Personas have
+another reason: their library keeps the versions itself."""
 PATTERNS = (SETTINGS, CONDUCT, ACCOUNT_NAMES, ENABLED_PLATFORMS, NETWORK_RULES, *SECRET)
 """All documents, in the form of `DocumentStore.listed`."""
 _LAST_S = 1.0
@@ -41,13 +41,14 @@ _IN_PLUGINS = tuple(each for each in CONFIGURATIONS if each.startswith("plugins/
 async def open_documents(
     place: Place, data: Path, shared: DatabaseDocuments
 ) -> AsyncIterator[DocumentFolder]:
-    """Open the documents of a data folder, which must be locked. In the database, changes of other
-    processes are taken over while the block runs.
+    """Open the documents of a data folder, which must be locked. If the documents are in the
+    database, changes by other processes are applied while the block runs.
 
-    Raises `DocumentError`: files and database differ, and nothing says which are newer.
+    Raises `DocumentError` if files and database differ and it is not known which are newer.
     """
     if place == "files":
-        # From now on the files change alone, so nothing is known about the database later.
+        # From now on only the files change. Forget what is known about the copies in the database,
+        # since this will soon be wrong.
         await anyio.to_thread.run_sync(forget_state, data)
         yield FileDocuments(data, secret=SECRET)
         return
@@ -60,7 +61,7 @@ async def open_documents(
     finally:
         with anyio.move_on_after(_LAST_S, shield=True):
             try:
-                await copies.settle()  # What changed in the last half second.
+                await copies.settle()  # Store changes of the last half second.
             except (DocumentError, OSError) as error:
                 logger.error("changed documents wait for the next start: {}", error)
 
@@ -89,8 +90,8 @@ async def settle_before_start(settings: Settings) -> bool:
 
 
 async def compare_documents(settings: Settings) -> Mapping[str, str]:
-    """Return for each document where it is and whether both places have the same, in words. No bot
-    may use the data folder. Raises as `settle_before_start`."""
+    """Return a sentence for each document: where it is, and whether the files and the database have
+    the same text. No bot may use the data folder. Raises the errors of `settle_before_start`."""
     data = settings.nekro_data_dir.absolute()
     with DataFolderLock(data):
         async with Store.open(settings.database_url, settings.nekro_store) as store:
@@ -98,10 +99,10 @@ async def compare_documents(settings: Settings) -> Mapping[str, str]:
 
 
 async def copy_documents(settings: Settings, to: Place, *, overwrite: bool) -> list[str]:
-    """Copy all documents from the files to the database, or back, and return the names of those
-    that were changed. No bot may use the data folder.
+    """Copy all documents from the files to the database or from the database to the files, and
+    return the names of the documents that were changed. No bot may use the data folder.
 
-    Raises `DocumentsDiffer` if documents differ and ``overwrite`` was not given, and as
+    Raises `DocumentsDiffer` if documents differ and ``overwrite`` was not given, and the errors of
     `settle_before_start`.
     """
     data = settings.nekro_data_dir.absolute()

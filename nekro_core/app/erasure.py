@@ -64,8 +64,8 @@ async def _from_vectors(
 async def _from_memory(
     memory: MemoryKeeper, person: Person, traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
-    """Forget what the memory holds in memory about the person's private chats, and erase their
-    documents. The notes and summaries are erased with the other rows of the database."""
+    """Remove the person's private chats from the memory service's cache, and erase the documents of
+    these chats. The notes and summaries are erased with the other rows of the database."""
     return await memory.erase(person, traces.private)
 
 
@@ -94,8 +94,8 @@ def _drop(facts: FactsFile, keys: set[str]) -> int:
 async def _from_conduct(
     conduct: PolicyFile, person: Person, traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
-    """Erase the policy overrides of a person and of their private chats. If the person is ignored,
-    that override stays, so that erasure does not end it."""
+    """Erase the policy overrides of a person and of their private chats. If the operator has the
+    bot ignore the person, this override stays, so that an erasure does not end a ban."""
     gone = 0
     for chat_key in {without_thread(each) for each in traces.private}:
         if str(chat_key) in conduct.book.chats:
@@ -160,7 +160,7 @@ async def _from_terminal_log(
         return 0
     if person.user_id.encode() not in await log.read_bytes():
         return 0
-    # The file is emptied and not replaced, because the running bot has it open.
+    # Empty the file and do not replace it, because the running bot has it open.
     async with await log.open("r+b") as file:
         await file.truncate(0)
     return 1
@@ -169,7 +169,8 @@ async def _from_terminal_log(
 async def _from_logs(
     logs: LogBook, person: Person, traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
-    """Remove the lines that contain the person's id or name, or are of their private chats."""
+    """Remove the lines that contain the person's id or name, or that belong to their private
+    chats."""
     texts = {str(key) for key in traces.private}
     texts |= {each for each in (person.user_id, *traces.names) if len(each) >= SHORTEST}
     return await logs.forget(texts)

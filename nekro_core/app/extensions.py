@@ -26,7 +26,6 @@ from nekro_core.compat.nekro_agent.imports import install_facades
 from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
 from nekro_core.compat.nekro_agent.legacy_services import NekroAgentServices
 from nekro_core.compat.nekro_agent.models.groups import ModelGroups
-from nekro_core.compat.nekro_agent.sql import default_connection
 from nekro_core.compat.qdrant.home import EmbeddedVectorStore
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.role_budget import BudgetedRoles
@@ -54,7 +53,7 @@ from nekro_core.tools.mcp_client import McpServers
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extensions:
     """The loaded plugins, the MCP servers, and the registries of the plugins' commands, pages and
-    webhooks. ``models`` is how plugins see the models."""
+    webhooks. ``models`` are the descriptions of the models that plugins read."""
 
     models: PluginModelViews
     mcp: McpServers
@@ -97,9 +96,8 @@ class Extensions:
             stack.push_async_callback(vectors.aclose)
             older = _older_host(settings, data, message_io, wall)
             await older.load()
-            stack.enter_context(install_facades())
+            stack.enter_context(install_facades(on_first_import=partial(_offer_sql, stack)))
             stack.enter_context(use_host(older))
-            await stack.enter_async_context(default_connection())
             tasks = TaskRunner(RunningTaskRecords(store.waiting, wall=wall))
             may_send_elsewhere = {*settings.nekro_plugin.may_send_elsewhere}
             services, models = await stack.enter_async_context(
@@ -184,9 +182,19 @@ class Extensions:
             )
 
     def follow_settings(self, settings: Settings) -> None:
-        """Make what plugins see of the settings again, because the settings changed."""
+        """After a change of the settings, make again what plugins see of the settings."""
         self.may_send_elsewhere.clear()
         self.may_send_elsewhere.update(settings.nekro_plugin.may_send_elsewhere)
+
+
+def _offer_sql(stack: AsyncExitStack) -> None:
+    """Offer plugins for nekro-agent the connection of Tortoise, until ``stack`` is closed."""
+    # It brings Tortoise, which takes 0.15 s and 8 MiB; few bots have such plugins.
+    from nekro_core.compat.nekro_agent.sql import offer_connection  # noqa: PLC0415
+
+    end = offer_connection()
+    if end is not None:
+        stack.push_async_callback(end)
 
 
 @asynccontextmanager

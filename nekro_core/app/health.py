@@ -2,7 +2,7 @@
 ``nekro doctor`` and the console's first page show the findings.
 
 The checks read the same settings as the bot. They change only one thing: if no bot runs, a database
-of an older version is migrated, as at the start of the bot. They use the real parts: they start a
+of an older version is migrated, as at the start of the bot. They test the real parts: they start a
 box, generate a voice and ask the model.
 """
 
@@ -22,7 +22,8 @@ from nekro_core.app.platform_control import read_enabled
 from nekro_core.app.settings import Settings
 from nekro_core.delivery.accounts import FILE_NAME as ACCOUNTS
 from nekro_core.delivery.accounts import read_names
-from nekro_core.llm.embedded import WeightsError, find_weights
+from nekro_core.llm.embedded.fetch import find_weights
+from nekro_core.llm.embedded.weights import WeightsError
 from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import ChatRequest, ModelError, PromptMessage
 from nekro_core.media.errors import MediaError
@@ -39,8 +40,8 @@ from nekro_core.store import DataFolderInUse, DataFolderLock, Store, StoreError
 from nekro_core.system.confinement.bpf import MACHINES
 
 _NEEDED_BYTES = 1_500_000_000
-"""Disk space for the database, for uploads, and for the model's weights. The weights need more
-space while their pieces are joined."""
+"""Disk space in bytes that is needed for the database, for uploads, and for the model's weights.
+The weights need more space while their pieces are joined."""
 _MODEL_S = 20.0
 
 
@@ -72,9 +73,9 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
 
 
 def quick_problems(settings: Settings, problem_of_settings: str) -> tuple[Finding, ...]:
-    """Run the checks that start nothing, ask nobody and take less than a millisecond. Returns what
-    is wrong. ``problem_of_settings`` says what is wrong with the settings' files; it may be empty.
-    """
+    """Run the checks that start nothing, send no requests and take less than a millisecond. Returns
+    the problems. ``problem_of_settings`` says what is wrong with the settings' files; it may be
+    empty."""
     data = settings.nekro_data_dir
     found = [_disk(data), *_adapters(settings), *_files_of_operators(data)]
     if problem_of_settings:
@@ -195,7 +196,7 @@ async def _boxes(settings: Settings) -> AsyncIterator[Finding]:
             for check in failed:
                 yield Finding(
                     area="boxes",
-                    ok=None if enough else False,  # one working backend is enough
+                    ok=None if enough else False,  # no problem if another backend works
                     seen=f"{backend.name}: {check.name}: {check.seen}",
                     remedy=check.remedy,
                 )

@@ -2,9 +2,9 @@
 
 uvicorn 0.54 with httptools stores a header of any length and waits for its end without a limit. It
 accepts connections until the process has no file descriptors left. It allows 5 s between two
-requests, but any byte of the client ends this limit. So a client could keep a connection open
-forever by sending an empty line, or the rest of a body that was answered early. With enough such
-connections, no other client could connect.
+requests, but as soon as the client sends a byte, this limit no longer applies. So a client could
+keep a connection open forever, by sending an empty line, or the rest of a body after an early
+answer. With enough such connections, no other client could connect.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     """Maximum number of bytes of a request's address and headers together. Other bytes that are
     outside a body have the same limit."""
     head_s: ClassVar[float] = 10.0
-    """Seconds within which a request's address and headers must arrive. For the first request, they
-    count from the beginning of the connection. For a later request, they count from the first byte
-    after the previous answer."""
+    """Seconds within which a request's address and headers must arrive. For the first request, the
+    time begins with the connection. For a later request, it begins with the first byte after the
+    previous answer."""
     untaken_s: ClassVar[float] = 120.0
     """Maximum number of seconds for which a client may leave the bot's data unread, also on a
     WebSocket. Without this limit, a client that reads nothing could keep a connection and its
@@ -35,9 +35,9 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     most_backslashes: ClassVar[int] = 500
     """Maximum number of backslashes in the cookies of one request. If there are more, the cookies
     with a backslash are removed. The time of Python's cookie parser grows with the square of the
-    number of backslashes (CVE-2024-7592, fixed in 3.11.10 and 3.12.6): 60,000 of them blocked the
-    event loop for 10 to 24 s, at any address that a web framework answers. A few backslashes must
-    be allowed, because some servers write a comma as ``\\054``."""
+    number of backslashes (CVE-2024-7592, fixed in 3.11.10 and 3.12.6): 60,000 backslashes in a
+    request to any address blocked the event loop for 10 to 24 s. A few backslashes must be allowed,
+    because some servers write a comma as ``\\054``."""
     most_connections: ClassVar[int] = 512
     """Maximum number of connections at one time, including those of pages and platforms. A page
     needs two or three connections. A process may often open only 1,024 files, and the database and
@@ -101,8 +101,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._wait_for_head()
 
     def _is_between_requests(self) -> bool:
-        """Whether the last request has been answered and no other request waits. False for a
-        WebSocket."""
+        """Return True if the last request has been answered and no other request waits. Returns
+        False for a WebSocket."""
         answered = bool(self.cycle) and self.cycle.response_complete
         return answered and not self.pipeline and self in self.connections
 
@@ -155,7 +155,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
 
 def _bound_untaken(transport: asyncio.Transport, seconds: float) -> None:
-    option = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux has it
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)  # exists only on Linux
     connection = transport.get_extra_info("socket")
     if option is not None and connection is not None and connection.family != socket.AF_UNIX:
         connection.setsockopt(socket.IPPROTO_TCP, option, int(seconds * 1000))

@@ -16,7 +16,7 @@ from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.errors import NekroError
 
 INSTANCE_FILE = "running.json"
-"""The name of this file. It exists while a bot runs."""
+"""The name of the file with the bot's address. The file exists while a bot runs."""
 
 
 class InstanceInfo(msgspec.Struct, frozen=True):
@@ -35,15 +35,14 @@ class PortTaken(NekroError):
 def bind_listener(host: str, port: int) -> socket.socket:
     """Open the listening socket. With port 0, the kernel chooses a free port. Raises `PortTaken`.
 
-    The bot calls this before all else, so that a port in use is noticed at once.
+    The bot calls this before everything else, so that it notices at once if the port is in use.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        # Two sockets can be bound to one address while neither listens, so this one listens at
-        # once.
+        # Listen at once: two sockets can be bound to one address as long as neither listens.
         listener.listen()
     except OSError as error:
         listener.close()
@@ -67,7 +66,7 @@ def instance_file(data_dir: Path, host: str, port: int, token: str) -> Iterator[
     block ends."""
     place = InstanceInfo(pid=os.getpid(), port=port, address=_address(host, port), token=token)
     path = data_dir / INSTANCE_FILE
-    # The file contains the token, so no other user may ever be able to read it. `write_whole`
+    # The file contains the token, so other users must never be able to read it. `write_whole`
     # ensures this.
     write_whole(path, msgspec.json.encode(place))
     try:
@@ -77,8 +76,9 @@ def instance_file(data_dir: Path, host: str, port: int, token: str) -> Iterator[
 
 
 def read_instance_file(data_dir: Path) -> InstanceInfo | None:
-    """Read the file of the bot that last used this data folder. None if there is no valid file. The
-    bot may not run: if it is killed, it does not remove its file."""
+    """Read the file of the bot that last used this data folder. Returns None if there is no valid
+    file. It is possible that the bot no longer runs: a bot that is killed does not remove its
+    file."""
     try:
         return msgspec.json.decode((data_dir / INSTANCE_FILE).read_bytes(), type=InstanceInfo)
     except (FileNotFoundError, msgspec.MsgspecError):
@@ -86,13 +86,15 @@ def read_instance_file(data_dir: Path) -> InstanceInfo | None:
 
 
 def find_running_instance(data_dir: Path) -> InstanceInfo | None:
-    """Return the address of the bot that uses this data folder; None if none runs and is ready."""
+    """Return the address of the bot that uses this data folder; None if no bot is running and
+    ready."""
     place = read_instance_file(data_dir)
     return place if place and data_folder_in_use(data_dir) else None
 
 
 def _address(host: str, port: int) -> str:
-    # A bot that listens on all addresses is reached from this machine through loopback.
+    # If the bot listens on all addresses, use loopback, since programs on this machine read the
+    # file.
     if ipaddress.ip_address(host).is_unspecified:
         host = "::1" if ":" in host else "127.0.0.1"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from loguru import Message
 
 _SHORTEST = 8
-"""Minimum characters of a secret that is replaced. A shorter secret may be part of ordinary words,
-and replacing these would make the log unreadable."""
+"""Minimum number of characters of a secret that is replaced. A shorter secret may be part of
+ordinary words, and replacing it would make the log unreadable."""
 _CANCELLED = "CancelledError"
 _OF_VISITORS = (
     "Invalid HTTP request received.",
@@ -45,7 +45,8 @@ could fill the disk with these lines."""
 _ONCE_IN_S = 60.0
 _MOST_TEXT = 16_000
 _MOST_TRACEBACK = 32_000
-"""Characters of a text and of a traceback that are kept in memory and in files."""
+"""Maximum number of characters of a text, and of a traceback, that are kept in memory and in
+files."""
 _QUIET = ("httpx", "httpx2", "httpcore", "openai", "aiosqlite", "tortoise", "websockets")
 
 
@@ -105,19 +106,19 @@ class RedactingStream:
         self._out.flush()
 
     def isatty(self) -> bool:
-        """Whether the stream is a terminal. loguru uses colours on a terminal."""
+        """Return True if the stream is a terminal. loguru uses colours on a terminal."""
         return self._out.isatty()
 
 
 class PluginNameStream:
-    """A text stream that names plugins as ``nekro plugin list`` does, in names of modules and in
-    tracebacks too, and passes on all else."""
+    """A text stream that replaces the internal names of plugins' modules with the names that
+    ``nekro plugin list`` shows, also in tracebacks. All other text is passed on without changes."""
 
     def __init__(self, out: TextIO | RedactingStream) -> None:
         self._out = out
 
     def write(self, text: str) -> None:
-        """Write a text, with the names of plugins."""
+        """Write a text with the replaced names."""
         self._out.write(with_plugin_names(text))
 
     def flush(self) -> None:
@@ -125,13 +126,14 @@ class PluginNameStream:
         self._out.flush()
 
     def isatty(self) -> bool:
-        """Whether the stream is a terminal; loguru then uses colours."""
+        """Return True if the stream is a terminal; loguru then uses colours."""
         return self._out.isatty()
 
 
 def log_to_stderr() -> None:
-    """Send what plugins log to stderr, as loguru does by default, with the names of plugins. For
-    commands that load a plugin; it replaces the log of the whole process."""
+    """Write the log to stderr, as loguru does by default, with the names of plugins (see
+    `PluginNameStream`). Commands that load a plugin use this function. It replaces the log of the
+    whole process."""
     name_plugins_in_log()
     logger.remove()
     logger.add(PluginNameStream(sys.stderr), diagnose=False, backtrace=False)
@@ -159,12 +161,13 @@ class LiveLog:
         number = _level(level)
         for handler in self._handlers:
             logger.remove(handler)
-        # A traceback with the values of variables would contain people's messages and keys.
+        # ``diagnose`` is False: otherwise tracebacks would show the values of variables, which may
+        # be people's messages or keys.
         self._handlers = [
             logger.add(
                 PluginNameStream(self._redactor),
-                # NoneBot's filter is not used, because each line would have to be made before it is
-                # filtered, which takes 50 µs.
+                # Use the handler's level and not NoneBot's filter: loguru makes each line before it
+                # filters it, which takes 50 µs.
                 level=number,
                 diagnose=False,
                 backtrace=False,
@@ -195,7 +198,7 @@ class LiveLog:
             chat_key=str(record["extra"].get("chat_key", "")),
             turn_id=_number_of(record["extra"].get("turn")),
             text=self._clean(text)[:_MOST_TEXT],
-            # After the message stands only the traceback.
+            # What follows after the message is the traceback.
             traceback=self._clean(str(message)[len(text) :].strip())[-_MOST_TRACEBACK:],
         )
         self._ring.add(line)
@@ -207,8 +210,8 @@ class LiveLog:
 
 
 def _number_of(turn: object) -> int:
-    """Return the id of a turn. It may be known only after the first lines of the turn, so the
-    turn gives a function."""
+    """Return the id of a turn; 0 if it is not known. The id may become known only after the first
+    lines of the turn were logged, so ``turn`` may be a function that returns it."""
     found = turn() if callable(turn) else turn
     return found if isinstance(found, int) else 0
 
@@ -235,7 +238,7 @@ def configure_logging(
     root.handlers = [nonebot_log.LoguruHandler()]
     root.setLevel(logging.INFO)
     server = logging.getLogger("uvicorn.error")
-    server.setLevel(logging.WARNING)  # else each opened page would log two lines with ids
+    server.setLevel(logging.WARNING)  # otherwise each opened page would log two lines with ids
     server.addFilter(_is_no_end)
     server.addFilter(VisitorLogThrottle())
     for name in _QUIET:
@@ -244,14 +247,14 @@ def configure_logging(
 
 
 def _is_no_end(record: logging.LogRecord) -> bool:
-    """Return False for the traceback of a start that a signal ended. This traceback is filtered
+    """Return False for the traceback that is logged when a signal ends the start. It is filtered
     out, because a signal is not an error."""
     return not record.getMessage().rstrip().endswith(_CANCELLED)
 
 
 def _inner_secrets(written: str) -> Iterator[str]:
-    """Yield the secrets inside a setting that is JSON, for example the token of an account. Their
-    names show that they are secrets."""
+    """Yield the secrets inside a setting that is JSON, for example the token of an account. They
+    are recognized by their names."""
     if not written.lstrip().startswith(("[", "{")):
         return
     try:

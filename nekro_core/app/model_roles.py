@@ -1,4 +1,4 @@
-"""Checks that the roles of models name models that exist and fit."""
+"""Checks that each role of models names models that exist and have the right type."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,8 @@ from nekro_core.llm.role_settings import DEFAULT, EMBEDDED, RoleSettings
 from nekro_core.llm.roles import ModelRole
 
 _TYPES: Mapping[str, str] = {ModelRole.EMBED: "embedding", ModelRole.DRAW: "draw"}
-"""The type that a model group must have for a role, unless it is ``chat``."""
+"""The type that a model group must have for a role. Roles that are not in this table need
+``chat``."""
 _ANY_TYPE = (ModelRole.HEAR, ModelRole.SPEAK)
 
 

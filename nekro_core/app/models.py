@@ -9,7 +9,8 @@ import anyio
 from nekro_core.compat.nekro_agent.host import NekroAgentHost
 from nekro_core.compat.nekro_agent.models.groups import ModelGroups, replace_groups
 from nekro_core.llm.chains import ModelChains
-from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings, EmbeddedState
+from nekro_core.llm.embedded.model import EmbeddedModel, EmbeddedState
+from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
@@ -21,7 +22,8 @@ from nekro_core.plugins.models.endpoints import PluginModels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginModelViews:
-    """How plugins see the models: the endpoints, and the groups under nekro-agent's names."""
+    """The descriptions of the models that plugins read: the endpoints, and the model groups by the
+    names that nekro-agent uses."""
 
     endpoints: PluginModels
     groups: ModelGroups
@@ -50,7 +52,8 @@ class ModelSources:
         self._embedded: ReplaceableModel | None = None
 
     def find(self, name: str) -> ChatModel | None:
-        """Return the model of a name; None if there is none that answers chats."""
+        """Return the model with a name; None if there is no such model or it does not answer chat
+        requests."""
         if name == DEFAULT:
             return self.default
         if name != EMBEDDED:
@@ -70,8 +73,9 @@ class ModelSources:
         return None
 
     async def renew_embedded(self) -> None:
-        """Close the embedded model that a chain named. The next request makes it again, with the
-        present settings, unless it has become the default model: two would share one folder."""
+        """Close the embedded model that was made for a chain. The next request makes it again with
+        the present settings. If the embedded model has become the default model, the chain uses
+        that one, because two of them would use the same folder."""
         old, self._embedded = self._embedded, None
         if old is not None:
             await old.retire()
@@ -92,7 +96,7 @@ class ModelRegistry:
         llm: The settings of the default model. Without an address, the embedded model answers.
         sources: The models by name.
         chains: The chains of models, which are built again after a change.
-        views: How plugins see the models.
+        views: The descriptions of the models that plugins read.
         make: Makes the default model from its settings and those of the embedded model.
         embedded: The settings of the embedded model.
     """
@@ -145,13 +149,13 @@ class ModelRegistry:
     ) -> None:
         """Use these models from now on, in chats and in plugins.
 
-        The old models finish the requests that run. Models whose settings are equal keep their
-        connections.
+        The old models finish their running requests. Models whose settings have not changed keep
+        their connections.
 
         Args:
             llm: The settings of the default model.
             groups: The settings of all model groups by name.
-            embedded: The settings of the embedded model; None if they stay.
+            embedded: The settings of the embedded model; None if they do not change.
         """
         async with self._changing:
             embedded = embedded or self._embedded
@@ -159,7 +163,8 @@ class ModelRegistry:
             changed, others_changed = llm != self._llm, groups != old
             other_embedded = embedded != self._embedded
             reloaded = other_embedded and not llm.configured
-            # Copies, so that a change of the caller's objects is noticed the next time.
+            # Keep copies. The caller may change its objects, and the next call compares its
+            # arguments with these copies.
             self._llm, self._embedded = llm.model_copy(), embedded.model_copy()
             if changed or other_embedded:
                 await self.sources.renew_embedded()
@@ -168,7 +173,8 @@ class ModelRegistry:
             replaced = {name for name in {*old, *groups} if old.get(name) != groups.get(name)}
             replaced |= {DEFAULT} if changed or reloaded else set()
             replaced |= {EMBEDDED} if changed or other_embedded else set()
-            # Also if no model has changed: the settings of the roles may have.
+            # Build the chains anew even if no model has changed, because the settings of the roles
+            # may have changed.
             self.chains.changed([*replaced])
             if not (changed or reloaded or others_changed):
                 return

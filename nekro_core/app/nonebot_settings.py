@@ -36,6 +36,6 @@ def with_nonebot_settings(
 def _people(written: str, platforms: Callable[[str | None], Iterable[str]]) -> Iterable[str]:
     place, colon, user_id = written.rpartition(":")
     if not user_id or user_id == EVERYBODY:
-        return  # An ordinary id for NoneBot. Here it would mean everybody.
+        return  # For NoneBot this is an ordinary id; here it would mean everybody.
     for adapter in platforms(place if colon else None):
         yield f"{adapter}:{user_id}"

@@ -158,7 +158,7 @@ def setting_names(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 def _changes() -> str:
-    """Return the text of CHANGELOG.md: of the checkout, or of the installed wheel."""
+    """Return the text of CHANGELOG.md, from the checkout or from the installed wheel."""
     here = Path(__file__).parents[1]
     for path in (here.parent / "CHANGELOG.md", here / "_builtin" / "CHANGELOG.md"):
         if path.is_file():

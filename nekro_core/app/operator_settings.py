@@ -1,4 +1,4 @@
-"""Gives operators the settings of the running bot."""
+"""Lets operators read and change the settings of the running bot."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -45,7 +45,8 @@ class RunningSettingsBook:
         return self._running.problem
 
     async def infos(self) -> Sequence[SettingInfo]:
-        """See `SettingsBook.infos`. While a file is wrong, these are the last good settings."""
+        """See `SettingsBook.infos`. While a file is not valid, the last valid settings are
+        returned."""
         try:
             return await self._files().infos(self._running.in_force)
         except SettingsError:

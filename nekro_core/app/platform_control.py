@@ -1,5 +1,5 @@
-"""Switches platforms on and off while the bot runs, and remembers which the operator switched
-on."""
+"""Switches platforms on and off while the bot runs, and stores which platforms the operator
+switched on."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
@@ -77,8 +77,8 @@ class PlatformControl:
     def attach(
         self, runner: AdapterRunner, driver: Driver, settings: MutableMapping[str, Any]
     ) -> None:
-        """Allow switching from now on. ``settings`` are those of all adapters; the settings of a
-        platform that is switched on are added to them."""
+        """Allow switching from now on. ``settings`` are the settings of all adapters; when a
+        platform is switched on, its settings are added to them."""
         self._runner, self._driver, self._settings = runner, driver, settings
 
     def failed(self, name: str, problem: str) -> None:
@@ -152,8 +152,8 @@ class PlatformControl:
             self._restart_needed.add(name)
 
     def _read_settings(self, manifest: AdapterManifest, driver: Driver) -> None:
-        """Let the adapter and NoneBot see all settings of the platform. While it was off, some of
-        them were left out."""
+        """Add all settings of the platform to those that the adapter and NoneBot read. While the
+        platform was off, some of its settings were left out."""
         platforms = (*self._settings.get("nekro_platforms", ()), manifest.name)
         self._settings["nekro_platforms"] = platforms
         directory = AdapterDirectory(manifests={manifest.name: manifest})
@@ -227,8 +227,8 @@ def read_enabled(data: Path) -> tuple[str, ...]:
 
 @contextmanager
 def _new_routes(driver: Driver) -> Iterator[list[Any]]:
-    """Collect the routes that are added in the block, and put them before the older ones, because
-    an older one may match every path. If the block fails, they are removed."""
+    """Collect the routes that are added in the block, and put them before the older routes, because
+    an older route may match every path. If the block fails, the new routes are removed."""
     routes = _routes(driver)
     before, added = list(routes), list[Any]()
     try:

@@ -1,4 +1,4 @@
-"""Builds what the operator's area of plugins uses."""
+"""Builds the services that `nekro_core.operator.plugins` uses."""
 
 from nekro_core.agent.turn.tool_service import AgentToolService
 from nekro_core.agent.turn.tool_trials import ToolTrials

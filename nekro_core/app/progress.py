@@ -4,7 +4,7 @@ every 10 s."""
 import time
 from typing import TextIO
 
-from nekro_core.llm.embedded import DownloadProgress
+from nekro_core.llm.embedded.weights import DownloadProgress
 
 _REDRAW_S = 0.2
 _LOG_S = 10.0
@@ -20,7 +20,8 @@ class ProgressLine:
         self._shown_at = 0.0
 
     def report(self, progress: DownloadProgress) -> None:
-        """Show the progress, unless it was shown in the last 0.2 s (terminal) or 10 s (log)."""
+        """Show the progress, unless it was shown less than 0.2 s (on a terminal) or 10 s (in a log)
+        ago."""
         now = time.monotonic()
         pause = _REDRAW_S if self._live else _LOG_S
         finished = progress.total > 0 and progress.done >= progress.total
@@ -37,7 +38,8 @@ class ProgressLine:
         self._out.flush()
 
     def share(self) -> None:
-        """Write whole lines from now on, as in a log, because others write to the terminal too."""
+        """From now on, write whole lines as in a log, because other code writes to the terminal
+        too."""
         self.end()
         self._live = False
 

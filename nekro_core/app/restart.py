@@ -13,15 +13,15 @@ from loguru import logger
 from nekro_core.app.settings import Settings
 
 RESTART_SIGNAL = signal.SIGUSR2
-"""The signal with which `nekro restart` restarts the bot; other servers use the same one."""
+"""The signal with which `nekro restart` restarts the bot; other servers use the same signal."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartedCommand:
     """How this process was started.
 
-    The environment is kept as it was, because plugins may change it: the next process would take
-    their changes for the operator's.
+    The environment is stored as it was at the start, because plugins may change it. The next
+    process would treat these changes as the operator's settings.
     """
 
     arguments: tuple[str, ...]
@@ -30,14 +30,14 @@ class StartedCommand:
 
     @classmethod
     def of_this_process(cls) -> Self:
-        """Return it. Call this before plugins are loaded."""
+        """Return the command of this process. Call this before plugins are loaded."""
         return cls((sys.executable, *sys.orig_argv[1:]), Path.cwd(), dict(os.environ))
 
     def start_again(self) -> NoReturn:
-        """Replace this process by a new one, with the same process id. Call this when nothing of
-        the bot runs any more. Raises `OSError`."""
-        # The new process ignores the signal until it has its own handler: without this line, a
-        # signal that comes before would end it.
+        """Replace this process by a new one with the same process id. Call this when all parts of
+        the bot have ended. Raises `OSError`."""
+        # Let the new process ignore the signal until it has its own handler. Without this line, an
+        # early signal would end the new process.
         signal.signal(RESTART_SIGNAL, signal.SIG_IGN)
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,5 +1,5 @@
-"""Restores a backup: unpacks and checks it, settles what was unfinished, erases again the people
-who were erased since it was made, and puts it in place of the data folder.
+"""Restores a backup: unpacks and checks it, ends what was unfinished, erases again the people who
+were erased after the backup was made, and puts the result in place of the data folder.
 
 A running bot cannot replace its own data folder. It prepares a restore
 (`nekro_core.backup.prepared`), and the next start carries it out (`carry_out_prepared`).
@@ -72,7 +72,7 @@ async def restore_backup(
 ) -> RestoreReport:
     """Restore a backup into ``target``, which no bot may use.
 
-    With ``replace`` the folder may have data. It is moved aside, not deleted. People who were
+    With ``replace``, ``target`` may contain data. It is moved aside, not deleted. People who were
     erased since the backup was made are erased again, if ``target`` or the data folder of the
     settings has marks of them. The ``.env`` files of the backup are put into ``settings_folder``,
     unless it has such files. Raises `BackupError`, `StoreError` and `OSError`; then nothing was
@@ -109,8 +109,9 @@ async def restore_backup(
 async def carry_out_prepared(
     settings: Settings, *, wall: Callable[[], float] = time.time
 ) -> RestoreReport | None:
-    """Carry out the prepared restore, before the bot opens its data folder. If it fails, it is
-    discarded and the bot keeps its data. Raises `BackupError`, `StoreError` and `OSError`."""
+    """Carry out the prepared restore, before the bot opens its data folder. If this fails, the
+    restore is discarded and the bot keeps its data. Raises `BackupError`, `StoreError` and
+    `OSError`."""
     data = settings.nekro_data_dir.absolute()
     prepared = prepared_restore(data)
     if prepared is None:
@@ -181,8 +182,8 @@ async def _settle(
     url: str,
     told: Sequence[str],
 ) -> RestoreReport:
-    """Settle what was unfinished in the restored database, erase people again, and let the
-    unpacked files take the place of the data folder."""
+    """End what was unfinished in the restored database, erase people again, and put the unpacked
+    files in place of the data folder."""
     manifest, said = staged.manifest, [*told]
     marked_in = [*dict.fromkeys((target, settings.nekro_data_dir.absolute()))]
     async with Store.open(url, settings.nekro_store, clock=wall) as store:
@@ -209,7 +210,8 @@ async def _settle(
 def _finish(
     staged: StagedRestore, target: Path, settings_folder: Path | None, now: float, said: list[str]
 ) -> Path | None:
-    # The copy from before a migration has what was erased.
+    # Delete the copies of the database from before migrations, because they still contain the
+    # erased data.
     _remove_copies(staged.data)
     env = sorted(staged.settings.glob(".env*")) if staged.settings.is_dir() else []
     kept = {path.name: path.read_bytes() for path in env}

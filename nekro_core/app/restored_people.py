@@ -1,8 +1,9 @@
-"""Erases again, from a restored bot, the people who were erased after the backup was made.
+"""Erases from a restored bot the people who were erased after the backup was made.
 
-This is done twice. Before the restored files take the place of the data folder, everything is
-erased that needs no running bot: rows, media, files of boxes, vectors. At its first start the bot
-erases these people once more, with the plugins, which may have files of their own.
+The erasure has two parts. Before the restored files are put in place of the data folder, everything
+is erased that can be erased without a running bot: rows, media, files of boxes, vectors. At its
+first start, the bot erases these people once more together with the plugins, which may have files
+of their own.
 """
 
 import shutil
@@ -39,7 +40,7 @@ from nekro_core.system.logs.ring import LogRing
 from nekro_core.system.secrets import kept_secret, secret_file
 
 NOTE = "restored.json"
-"""The file that says whom the first start must erase."""
+"""The name of the file that says which people the first start must erase."""
 
 _SECRET = "erased"  # noqa: S105 (its name)
 
@@ -51,7 +52,7 @@ class _ErasedPerson(msgspec.Struct, frozen=True):
 
 
 class RestoredNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left to do at the first start after a restore."""
+    """The erasures that the first start after a restore must do."""
 
     made: float
     people: tuple[_ErasedPerson, ...] = ()
@@ -74,9 +75,9 @@ async def erase_again(
     made: float,
     wall: Callable[[], float],
 ) -> int:
-    """Erase everybody from an unpacked backup whom one of the data folders ``marked_in`` marks as
-    erased since ``made``. Return their number. Writes the note for the first start. Raises
-    `StoreError` and `OSError`."""
+    """Erase people from an unpacked backup: those whom one of the data folders ``marked_in`` marks
+    as erased since ``made``. Write the note for the first start. Return the number of people.
+    Raises `StoreError` and `OSError`."""
     found = [marks for folder in marked_in if (marks := marks_of(folder, wall)) is not None]
     people = [
         person
@@ -124,8 +125,8 @@ async def _send_nothing(*_: object, **__: object) -> NoReturn:
 async def finish_at_start(
     data: Path, erasure: PersonErasure, sessions: Sessions, plugins: PluginRegistry
 ) -> None:
-    """Erase the people of the note with the plugins' hooks, and delete the note. What fails is
-    logged and left for the next start."""
+    """Erase the people of the note with the plugins' hooks, and delete the note. An erasure that
+    fails is logged and left for the next start."""
     path = anyio.Path(data / NOTE)
     if not await path.exists():
         return
@@ -193,15 +194,16 @@ def _remove(folder: Path) -> None:
 def _keep_marks(
     data: Path, marked_in: Sequence[Path], people: Sequence[Person], wall: Callable[[], float]
 ) -> None:
-    """Put the marks of the other folders into the restored one. With another secret, only those
-    of people in the backup can be taken over."""
+    """Put the marks of erased people from the folders ``marked_in`` into the restored folder. Marks
+    can be read only with the secret with which they were made. So if a folder has another secret,
+    only marks of people in the backup are added."""
     secret = secret_file(data, _SECRET)
     if not secret.is_file():
         source = next((each for each in marked_in if secret_file(each, _SECRET).is_file()), None)
         if source is None:
             return
         write_whole(secret, secret_file(source, _SECRET).read_bytes())
-        (data / MARKS).unlink(missing_ok=True)  # Without its secret nobody can read it.
+        (data / MARKS).unlink(missing_ok=True)  # The file cannot be read without its secret.
     own = ErasureMarks(data / MARKS, lambda: secret.read_text().strip(), wall)
     for folder in marked_in:
         other = marks_of(folder, wall)

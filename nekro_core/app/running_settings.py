@@ -1,4 +1,4 @@
-"""Lets a running bot take over changes of its settings."""
+"""Applies changes of the settings files while the bot runs."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -19,14 +19,14 @@ LOOK_S = 0.5
 
 class RunningSettings:
     """The settings in force. When one of the files changes, its new values come into force, except
-    those that need a restart. If a file is wrong, the last good settings stay in force, and the
-    log names file, line and setting.
+    those that need a restart. If a file is not valid, the last valid settings stay in force, and
+    the log names file, line and setting.
 
     Args:
         settings: The settings with which the bot started. New values are written into this object.
-            If the settings were not read from files, they stay as they are.
-        named_platforms: The platforms that the files and the environment name; by default those of
-            the settings, which may contain more.
+            If the settings were not read from files, they do not change.
+        named_platforms: The platforms that the files and the environment name; by default all
+            platforms of the settings, which may also have platforms that an operator switched on.
     """
 
     def __init__(self, settings: Settings, named_platforms: Sequence[str] | None = None) -> None:
@@ -36,10 +36,10 @@ class RunningSettings:
         if named_platforms is not None:
             self.wanted = settings.model_copy(update={"nekro_platforms": tuple(named_platforms)})
         self._named = self.wanted.nekro_platforms
-        """The platforms that the files and the environment named at the start. ``wanted`` has all
-        settings that they gave when they were last read without an error."""
+        """The platforms that the files and the environment named at the start. ``wanted`` are all
+        settings as they were when the files and the environment were last read without an error."""
         self.problem = ""
-        """What is wrong with the files now; empty if they are in order."""
+        """What is wrong with the files now; empty if they are valid."""
         self._files: list[WatchedFile] = []
         self._folder = Path()
         if settings.were_read:
@@ -58,17 +58,19 @@ class RunningSettings:
         return self.settings.model_copy(update={"nekro_platforms": self._named})
 
     def listen(self, follower: Callable[[], Awaitable[None]]) -> None:
-        """Call ``follower`` after each change, to make anew what was made from a setting."""
+        """Call ``follower`` after each change, so that it can make anew an object that was made
+        from a setting."""
         self._followers.append(follower)
 
     async def watch(self) -> None:
-        """Look at the files every `LOOK_S` seconds until cancelled."""
+        """Check the files every `LOOK_S` seconds until cancelled."""
         while True:
             await anyio.sleep(LOOK_S)
             await self.look()
 
     async def look(self) -> bool:
-        """Read the files if one of them changed. Returns whether settings in force changed."""
+        """Read the files if one of them has changed. Returns True if settings in force have
+        changed."""
         async with self._looking:
             try:
                 changed = [file.changed() for file in self._files]

@@ -1,7 +1,8 @@
 """Runs the process: sets up NoneBot, opens the `App` and runs the web server.
 
-Some things exist only once in a process: `nonebot.init`, signals, the garbage collector. Only this
-module uses them, so a test can build all else several times. See docs/decisions/0001.
+Some things can exist only once in a process: `nonebot.init`, signals, the garbage collector. Only
+this module uses them, so a test can build all other objects several times in one process. See
+docs/decisions/0001.
 """
 
 import asyncio
@@ -64,14 +65,14 @@ END_S = 2.5
 """Seconds after SIGTERM at which all tasks that have not ended are cancelled."""
 
 SWITCH_S = 0.0005
-"""Maximum time in seconds for which another thread may hold the interpreter while the event loop
-needs it. With Python's default of 5 ms, each step in the handling of a message waits that long
-while another thread computes or imports: four steps took 57 ms at the median. With this value, they
-take 6 ms."""
+"""Python's switch interval in seconds: the time for which another thread may hold the interpreter
+while the event loop needs it. With Python's default of 5 ms, each step in the handling of a message
+waits that long while another thread computes or imports: four steps took 57 ms at the median. With
+this value, they take 6 ms."""
 
 Announce = Callable[[InstanceInfo, Sequence[str]], None]
-"""Called when the web server answers, with the bot's address and the one-time links: the one of the
-bot's own site, and that of each adapter that has a login of its own."""
+"""A function that is called when the web server answers. It gets the bot's address and the one-time
+login links: one for the bot's own site, and one for each adapter that has its own login."""
 
 
 class StartFailed(NekroError):
@@ -88,7 +89,7 @@ def run() -> int:
     command = StartedCommand.of_this_process()
 
     def announce(place: InstanceInfo, links: Sequence[str]) -> None:
-        line.share()  # the embedded model may still be downloaded
+        line.share()  # the download of the embedded model may go on
         _announce(place, links)
 
     async def main() -> ShutdownSignals:
@@ -96,7 +97,7 @@ def run() -> int:
         with _ended_by_signals() as ending:
             _look_ahead(settings)
             if await _restore_first(settings):
-                settings = Settings.load()  # The restored folder has settings too.
+                settings = Settings.load()  # The restored folder has its own settings.
             if await settle_before_start(settings):
                 settings = Settings.load()
             await serve(settings, ending, report=line.report, announce=announce)
@@ -113,7 +114,7 @@ def run() -> int:
         sys.stderr.write(f"nekro-core cannot start: {error}{_remedy(error)}\n")
         return 1
     finally:
-        gc.enable()  # if the start failed, it is still disabled
+        gc.enable()  # after a failed start, it is still disabled
 
 
 @contextmanager
@@ -128,8 +129,8 @@ def short_switch_interval() -> Iterator[None]:
 
 
 def _look_ahead(settings: Settings) -> None:
-    """Check that data folder and port are free, because a restore that follows takes long. Creates
-    no file. Raises `DataFolderInUse`, `PortTaken`, `OSError`."""
+    """Check that no other bot uses the data folder or the port. This is done before a prepared
+    restore, which takes long. Creates no file. Raises `DataFolderInUse`, `PortTaken`, `OSError`."""
     if settings.nekro_data_dir.is_dir():
         with DataFolderLock(settings.nekro_data_dir):
             pass
@@ -137,8 +138,8 @@ def _look_ahead(settings: Settings) -> None:
 
 
 async def _restore_first(settings: Settings) -> bool:
-    """Carry out the restore that an operator prepared, and return whether there was one. If it
-    fails, the bot starts with the data that it has."""
+    """Carry out the restore that an operator prepared, and return True if there was one. If the
+    restore fails, the bot starts with the data that it has."""
     try:
         report = await carry_out_prepared(settings)
     except (BackupError, StoreError, OSError) as error:
@@ -153,7 +154,7 @@ async def _restore_first(settings: Settings) -> bool:
 
 
 def _remedy(error: Exception) -> str:
-    """Return what the operator should check, if the error's text does not say it."""
+    """Return what the operator should check; empty if the text of the error says it."""
     if isinstance(error, DocumentError):
         return ""
     if isinstance(error, StoreUnavailable):
@@ -178,7 +179,7 @@ class ShutdownSignals:
     def __init__(self, scope: anyio.CancelScope) -> None:
         self.status = 0
         self.starts_again = False
-        """Whether the command shall be started again when the bot has ended."""
+        """Whether the command must be started again when the bot has ended."""
         self._scope = scope
         self._server: uvicorn.Server | None = None
 
@@ -196,7 +197,7 @@ class ShutdownSignals:
         self.status = 128 + number if number is signal.SIGINT else 0
 
     def ask_restart(self) -> None:
-        """Handle `RESTART_SIGNAL`. If the settings are wrong, the bot goes on."""
+        """Handle `RESTART_SIGNAL`. If the settings are wrong, the bot is not restarted."""
         try:
             self.restarter.restart()
         except SettingsError as error:
@@ -204,7 +205,8 @@ class ShutdownSignals:
 
     @property
     def restarter(self) -> Restarter:
-        """Restarts the bot. A restart while the bot ends has no effect."""
+        """The object that restarts the bot. A restart while the bot is already ending has no
+        effect."""
         return Restarter(Path(), self._end_to_start_again)
 
     def _end_to_start_again(self) -> None:
@@ -247,8 +249,9 @@ async def serve(
     when the web server answers. Raises `PortTaken`, `StartFailed` and the errors of `App.open`.
     """
     with bind_listener(str(settings.host), settings.port) as listener:
-        # The objects that are built now exist until the process ends. To check them for garbage
-        # would take a tenth of the start's time, and later 0.1 s in the middle of a turn.
+        # Switch the garbage collector off while the bot is built. The objects that are built now
+        # exist until the process ends. Checking them for garbage would take a tenth of the start's
+        # time, and later 0.1 s during a turn.
         gc.disable()
         named = settings.nekro_platforms
         switched_on = read_enabled(settings.nekro_data_dir)
@@ -267,7 +270,7 @@ async def serve(
         if not isinstance(driver, ASGIMixin):
             raise TypeError(f"driver {driver.type} serves no web application; {DRIVER} does")
         failure: Exception | None = None
-        # By default the page uses the bot's first name.
+        # Unless the configuration gives a name, the web page shows the bot's first name.
         configuration = {"web_bot_name": settings.nekro_agent.names[0]} | driver.config.model_dump()
         configuration["nekro_platforms"] = settings.nekro_platforms
         preview = PreviewRegistry(settings.nekro_preview, port)
@@ -282,7 +285,8 @@ async def serve(
             restart=ending.restarter.restart,
         )
         async with opened as app:
-            # Errors are stored and raised after this block. Here a task group would wrap them.
+            # Keep an error and raise it after this block. Inside the block, a task group would wrap
+            # it in an exception group.
             try:
                 driver.server_app.mount(MOUNTED, app.linked_media)
                 app.host.account_files.listen(

@@ -1,5 +1,5 @@
-"""Reads all settings: from ``data/settings.toml``, and as NoneBot does from ``.env``,
-``.env.{ENVIRONMENT}`` and the environment, which win over the file.
+"""Reads all settings: from ``data/settings.toml``, and in NoneBot's way from ``.env``,
+``.env.{ENVIRONMENT}`` and the environment, which take precedence over the file.
 
 Each room defines its settings in its own module. This module only gives them their names. Two
 underscores separate the parts of a nested name: ``NEKRO_LLM__BASE_URL`` is ``nekro_llm.base_url``,
@@ -41,7 +41,7 @@ from nekro_core.app.settings_sources import (
 from nekro_core.app.web_server_settings import WebServerSettings
 from nekro_core.backup.settings import BackupSettings
 from nekro_core.delivery.settings import DeliverySettings
-from nekro_core.llm.embedded import EmbeddedSettings
+from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.role_settings import DEFAULT, RoleSettings
 from nekro_core.llm.roles import ModelRole
@@ -68,8 +68,8 @@ _NO_NATIVE_CALLS = (
 
 
 class Settings(BaseSettings):
-    """All settings. While the bot runs, `nekro_core.app.running_settings` lets the sections take
-    over new values, except those that are marked with `AFTER_RESTART`."""
+    """All settings. While the bot runs, `nekro_core.app.running_settings` writes changed values
+    into the sections, except values of settings that are marked with `AFTER_RESTART`."""
 
     host: IPvAnyAddress = Field(
         default="127.0.0.1", validate_default=True, json_schema_extra=AFTER_RESTART
@@ -134,7 +134,7 @@ class Settings(BaseSettings):
 
     @cached_property
     def commands(self) -> CommandSettings:
-        """Return the settings for commands, with those of NoneBot added."""
+        """Return the settings for commands, including those of NoneBot."""
         return with_nonebot_settings(
             self.nekro_command,
             self.superusers,
@@ -150,7 +150,8 @@ class Settings(BaseSettings):
     @field_validator("nekro_data_dir", mode="before")
     @classmethod
     def _not_here(cls, value: object) -> object:
-        # An empty path would mean the current folder, where data would mix with a checkout's files.
+        # An empty path would mean the current folder, in which the bot's data would be mixed with
+        # the files of a checkout.
         return value or Path("data")
 
     @property
@@ -164,18 +165,20 @@ class Settings(BaseSettings):
         return [*_secrets_of(self), *written]
 
     def come_from(self, newer: "Settings") -> None:
-        """Note that these settings have taken over those of ``newer``, with its secrets."""
+        """Use the sources and secrets of ``newer``, because its values were written into this
+        object."""
         self._sources = newer._sources  # noqa: SLF001 - of this class
 
     def written(self) -> dict[str, str]:
-        """Return the settings of ``.env`` and of the environment as texts, with lower-case names,
-        and the texts of settings that only other packages know."""
+        """Return the settings of ``.env`` and of the environment as texts, with lower-case names.
+        Texts of settings that this class does not declare, such as those of adapters, are
+        included."""
         others = {k: v for k, v in (self.model_extra or {}).items() if isinstance(v, str)}
         return others | self.sources.written()
 
     @property
     def calls_natively(self) -> bool:
-        """Whether a model that answers in chats can call functions natively."""
+        """Return True if a model that answers in chats can call functions natively."""
         names = self.nekro_roles.of(ModelRole.CHAT)
         return any(
             self.nekro_llm.configured if name == DEFAULT else name in self.nekro_models
@@ -184,7 +187,7 @@ class Settings(BaseSettings):
 
     @property
     def were_read(self) -> bool:
-        """Whether `load` made these settings, so that `sources` exist."""
+        """Return True if `load` made these settings, so that `sources` exist."""
         return self._sources is not None
 
     @property
@@ -233,9 +236,9 @@ def adapter_settings(
     """Return the settings of adapters, NoneBot and its plugins in ``settings.toml`` and in the
     process environment, for ``nonebot.init``.
 
-    NoneBot reads the names of undeclared settings only from ``.env`` files, so it would ignore
-    those in a container's environment. Values that are JSON are parsed, as NoneBot does in files,
-    unless the adapter wants a text.
+    NoneBot reads settings that no class declares only from ``.env`` files, so it would ignore such
+    settings in the environment of a container. Values that are JSON are parsed, as NoneBot does in
+    files, unless the adapter wants a text.
 
     Args:
         settings: The settings.
@@ -305,7 +308,7 @@ def _in_words(fault: ErrorDetails, sources: SettingsSources) -> str:
         name = ".".join(toml_path(parts))
         place = str(sources.fault(file, line, ""))
     if fault["type"] == "extra_forbidden":
-        # The value is not shown, because it may be a key whose name is misspelled.
+        # Do not show the value: it may be a key whose name is misspelled.
         known = sorted(_model_at(parts[:-1]).model_fields)
         above, sep = name.rpartition(parts[-1] if place else parts[-1].upper())[0], not place
         names = [f"{above}{each.upper() if sep else each}" for each in known]

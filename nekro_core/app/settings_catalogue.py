@@ -44,11 +44,13 @@ _SECRET_FIELDS = {f"{PREFIX}database_url"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingField:
-    """One setting that a class declares, or a name in one of the `FREE_TABLES`.
+    """One setting that a class declares, or a name in one of the `FREE_TABLES`, which have the
+    settings that no class declares.
 
     Attributes:
-        path: Its place in `Settings`. For a name of a free table: the table and the name.
-        field: Its declaration; None for a name of a free table.
+        path: Its place in `Settings`. For a name in one of the `FREE_TABLES`: the table and the
+            name.
+        field: Its declaration; None for a name in one of the `FREE_TABLES`.
         schema: Its JSON schema.
         description: What it does.
         applies: When a change takes effect.
@@ -80,7 +82,7 @@ class SettingField:
 
 def declared_settings(settings: Settings) -> list[SettingField]:
     """Return all settings: those that classes declare, those of each group of ``models``, and the
-    names of adapters and NoneBot that have a value."""
+    settings of adapters and NoneBot that have a value."""
     fields: list[SettingField] = []
     for name, field in Settings.model_fields.items():
         value, mark = getattr(settings, name), applies(field)
@@ -95,8 +97,8 @@ def declared_settings(settings: Settings) -> list[SettingField]:
 
 
 def find_setting(settings: Settings, name: str) -> SettingField:
-    """Return the setting with this name: as in ``settings.toml``, or as in the environment. Raises
-    `SettingsError` if there is none."""
+    """Return the setting with this name, as it is written in ``settings.toml`` or in the
+    environment. Raises `SettingsError` if there is no such setting."""
     fields = declared_settings(settings)
     wanted = name.strip()
     for each in fields:
@@ -137,7 +139,8 @@ def setting_infos(wanted: Settings, running: Settings | None = None) -> list[Set
 
 
 def value_at(settings: Settings, path: FieldPath) -> Any:
-    """Return the value of a setting. For a name of a free table that is not set, None."""
+    """Return the value of a setting; None for a name in one of the `FREE_TABLES` that is not
+    set."""
     if path[0] in FREE_TABLES:
         return (settings.model_extra or {}).get(path[1])
     value: Any = settings
@@ -159,7 +162,7 @@ def variable_of(
     sources: SettingsSources, by_variable: Mapping[str, Any], each: SettingField
 ) -> Variable | None:
     """Return the variable of the environment or of ``.env`` that gives the value of a setting; None
-    if none does. ``by_variable`` is `SettingsSources.of_variables`."""
+    if no variable gives it. ``by_variable`` is the result of `SettingsSources.of_variables`."""
     there: Any = by_variable
     for part in path_of_variable(each.path):
         if not isinstance(there, Mapping) or part not in there:
@@ -168,7 +171,8 @@ def variable_of(
     else:
         return sources.variable(path_of_variable(each.path))
     if each.path[0] in FREE_TABLES and each.path[1] in sources.written():
-        # NoneBot reads such names only from files, and the bot passes on those of the environment.
+        # NoneBot reads such names only from files. The bot gives NoneBot those that are in the
+        # environment.
         return sources.variable(path_of_variable(each.path))
     return None
 
@@ -208,7 +212,7 @@ def _info(
 
 
 def path_of_variable(path: FieldPath) -> FieldPath:
-    """Return the path by which the environment knows a setting."""
+    """Return the path that the variable of a setting has in the environment."""
     return path[1:] if path[0] in FREE_TABLES else path
 
 

@@ -1,4 +1,4 @@
-"""Changes settings in ``data/settings.toml`` and ``data/secrets.toml``, also without a bot."""
+"""Changes settings in ``data/settings.toml`` and ``data/secrets.toml``, also while no bot runs."""
 
 import json
 import tomllib
@@ -38,10 +38,10 @@ from nekro_core.system.documents import Document, DocumentStore, FileDocuments
 from nekro_core.system.setting_info import SettingChange, SettingInfo, SettingLocked
 
 ENV_COPIES = "env_copies"
-"""The folder in the data folder with the ``.env`` files from before lines were moved. They contain
-secrets."""
+"""The folder in the data folder with copies of ``.env`` files. A copy is made before settings are
+moved out of the file. The copies contain secrets."""
 _NEVER_MOVED = ("ENVIRONMENT", "NEKRO_DATA_DIR")
-"""Variables that say which files are read, so no file can have them."""
+"""Variables that decide which files are read. So they cannot be moved into a file."""
 
 
 class SettingsEditor:
@@ -59,7 +59,8 @@ class SettingsEditor:
         self._changing = anyio.Lock()
 
     def load(self) -> Settings:
-        """Return what the files and the environment give now. Raises `SettingsError`."""
+        """Return the settings that the files and the environment contain now. Raises
+        `SettingsError`."""
         return Settings.load(self._folder)
 
     async def infos(self, running: Settings | None = None) -> list[SettingInfo]:
@@ -144,7 +145,8 @@ class SettingsEditor:
         raw = {field: _from_text(field, value) for field, value in wanted.items()}
         for field, value in raw.items():
             _edit(texts, field, value)
-        # A value is written in the form in which it was understood: 8080 for the text "8080".
+        # Write the value as the settings have parsed it, for example the number 8080 for the text
+        # "8080".
         checked = await anyio.to_thread.run_sync(Settings.load, self._folder, dict(texts))
         for field, value in raw.items():
             if value is not None and field.field is not None and not field.secret:
@@ -205,7 +207,7 @@ def _check_unlocked(settings: Settings, field: SettingField) -> None:
 
 def _edit(texts: dict[str, str], field: SettingField, value: Any) -> None:
     """Write a value into the text of its file, and remove it from the text of the other file.
-    Secrets are in ``secrets.toml``, all else is in ``settings.toml``."""
+    Secrets are in ``secrets.toml``, all other values in ``settings.toml``."""
     path, own = toml_path(field.path), SECRETS if field.secret else SETTINGS
     other = SETTINGS if field.secret else SECRETS
     try:
@@ -237,8 +239,8 @@ def _inside(values: Mapping[str, Any], path: FieldPath) -> Any:
 
 
 def _from_text(field: SettingField, value: Any) -> Any:
-    """Return the value that an operator wrote as a text: JSON or TOML, unless the setting is a
-    text."""
+    """Return the value of a text that an operator wrote. Unless the setting itself is a text, the
+    text is read as JSON or TOML."""
     if not isinstance(value, str):
         return value
     if field.field is not None and _is_text(field.schema):

@@ -3,7 +3,8 @@
 The names are those of the environment without ``NEKRO_``, in tables: ``NEKRO_LLM__BASE_URL`` is
 ``base_url`` in the table ``[llm]``. ``HOST``, ``PORT``, ``SUPERUSERS`` and ``COMMAND_START`` stand
 above the first table. The adapters' own settings are in ``[adapters]``, and other settings of
-NoneBot and its plugins in ``[nonebot]``. An edit keeps the comments and the order of the rest.
+NoneBot and its plugins in ``[nonebot]``. An edit keeps the comments, the order and the other
+settings.
 """
 
 import re
@@ -55,8 +56,8 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def line_of(text: str, path: Sequence[str]) -> int | None:
-    """Return the number of the line that sets a name. If there is none, return the line of the
-    innermost table or value around it, else None."""
+    """Return the number of the line that sets a name. If there is no such line, return the line of
+    the innermost table or value around it; None if there is no such line either."""
     best: tuple[int, int] | None = None
     for number, found in _lines_with_names(text):
         depth = len(found)
@@ -66,8 +67,9 @@ def line_of(text: str, path: Sequence[str]) -> int | None:
 
 
 def with_value(text: str, path: Path, value: Any, comment: str = "") -> str:
-    """Return the text with a value. A new name is added at the end of its table, with ``comment``
-    in the line above it. Raises `ValueError` if a value is where a table must be."""
+    """Return the text in which a name has this value. A new name is added at the end of its table,
+    with ``comment`` in the line above it. Raises `ValueError` if a value is where a table must
+    be."""
     import tomlkit  # noqa: PLC0415 - this import takes 20 ms; only a write needs it
 
     document = tomlkit.parse(text)
@@ -96,8 +98,8 @@ def with_value(text: str, path: Path, value: Any, comment: str = "") -> str:
 
 def without_value(text: str, path: Path, comment: str = "") -> str:
     """Return the text without a value, and without the ``comment`` that `with_value` wrote above
-    it. A table that has nothing else, also no comment, is removed too. A text without the name
-    stays the same."""
+    it. If its table then has no values and no comments, the table is removed too. If the text does
+    not have the name, the text is returned without changes."""
     import tomlkit  # noqa: PLC0415 - as above
 
     document = tomlkit.parse(text)
@@ -126,7 +128,7 @@ def without_value(text: str, path: Path, comment: str = "") -> str:
 
 
 def _inline(value: Any) -> Any:
-    """Return a value that is written within one line, so that it opens no table."""
+    """Return a value in a form that is written on one line and does not begin a table."""
     import tomlkit  # noqa: PLC0415 - as above
 
     if isinstance(value, Mapping):
@@ -168,8 +170,8 @@ def _with_new_line(text: str, path: Path, value: Any, comment: str) -> str:
 
 
 def _after_head(lines: Sequence[str]) -> int:
-    """Return how many lines the comment at the beginning of the file has, with the blank line after
-    it."""
+    """Return the number of lines of the comment at the beginning of the file, including the blank
+    line after it."""
     head = next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))
     return head + 1 if head and head < len(lines) and not lines[head].strip() else head
 
@@ -177,7 +179,7 @@ def _after_head(lines: Sequence[str]) -> int:
 def _lines_with_names(text: str, *, headers_only: bool = False) -> Iterator[tuple[int, Path]]:
     """Yield each line that begins a table or sets a name, with the path of names from the top."""
     table: Path = ()
-    inside = ""  # the quotes of the text of several lines in which the line is
+    inside = ""  # the quotes of a multi-line text that contains the line
     for number, line in enumerate(text.splitlines(), 1):
         if inside:
             if inside in line:

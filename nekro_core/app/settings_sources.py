@@ -1,7 +1,8 @@
-"""Collects the settings of all sources, and says which of them gives a value.
+"""Collects the settings of all sources, and says which source gives a value.
 
-The sources are, from the weakest: ``settings.toml`` and ``secrets.toml`` in the data folder,
-``.env``, ``.env.{ENVIRONMENT}``, and the environment of the process.
+The sources are ``settings.toml`` and ``secrets.toml`` in the data folder, ``.env``,
+``.env.{ENVIRONMENT}``, and the environment of the process. A later source overrides the values of
+an earlier source.
 """
 
 import json
@@ -35,8 +36,8 @@ FieldPath = tuple[str, ...]
 
 
 class SettingsError(NekroError):
-    """A setting is wrong. The text has the setting's name as the operator wrote it, and says what
-    was expected. For a setting of a file it begins with the file and the line."""
+    """A setting is wrong. The text contains the setting's name as the operator wrote it, and says
+    what was expected. If the setting is in a file, the text begins with the file and the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,10 @@ class SettingsSources:
     Attributes:
         folder: The folder with ``.env``.
         environment: The environment of the process.
-        dotenv: Each ``.env`` file with its variables; a later one wins.
+        dotenv: The variables of each ``.env`` file. A later file takes precedence over an earlier
+            file.
         data: The data folder.
-        texts: The texts of ``settings.toml`` and ``secrets.toml``, as far as they exist.
+        texts: The texts of those of the files ``settings.toml`` and ``secrets.toml`` that exist.
     """
 
     folder: Path
@@ -110,8 +112,8 @@ class SettingsSources:
         return _with_lists(values, model)
 
     def variable(self, path: FieldPath) -> Variable | None:
-        """Return the variable that gives the value at a path, or a part of it; None if no variable
-        does."""
+        """Return the variable that gives the value at a path, or a part of this value; None if
+        there is no such variable."""
         for depth in range(len(path), 0, -1):
             wanted = "__".join(path[:depth]).upper()
             if found := self._variable(wanted):
@@ -120,8 +122,8 @@ class SettingsSources:
         return next((v for v in self._variables() if v.name.upper().startswith(inside)), None)
 
     def file_of(self, path: FieldPath) -> str:
-        """Return the name of the file in the data folder that has a value at this path; empty if
-        none has."""
+        """Return the name of the file in the data folder that has a value at this path; empty if no
+        file has one."""
         for name in (SECRETS, SETTINGS):
             table: Any = self._parsed.get(name, {})
             for part in toml_path(path):
@@ -176,7 +178,7 @@ class SettingsSources:
         return next((each for each in self._variables() if each.name.upper() == name), None)
 
     def _variables(self) -> Iterator[Variable]:
-        """Yield all variables, the strongest source first."""
+        """Yield all variables. A variable overrides later variables of the same name."""
         yield from map(Variable, self.environment)
         for path, names in reversed(self.dotenv):
             yield from (Variable(name, path) for name in names)
@@ -188,7 +190,7 @@ def toml_path(path: FieldPath) -> FieldPath:
 
 
 def dotenv_files(folder: Path) -> tuple[Path, Path]:
-    """Return the paths of the ``.env`` files of a folder, the weaker one first."""
+    """Return the paths of the ``.env`` files of a folder. The second file overrides the first."""
     first = folder / ".env"
     named = dotenv_values(first).get("ENVIRONMENT") if first.is_file() else None
     environment = os.environ.get("ENVIRONMENT") or named or "prod"
@@ -196,7 +198,7 @@ def dotenv_files(folder: Path) -> tuple[Path, Path]:
 
 
 def unknown_name(name: str, known: Sequence[str]) -> str:
-    """Return the remedy for a name that is not known."""
+    """Return the advice for a setting's name that is not known."""
     import difflib  # noqa: PLC0415 - only an error needs it
 
     by_lower = {each.lower(): each for each in known}
@@ -214,8 +216,8 @@ def _top_names(model: type[BaseModel]) -> list[str]:
 def _with_lists(
     values: Mapping[str, Any], model: type[BaseModel], above: FieldPath = ()
 ) -> dict[str, Any]:
-    """Parse the lists and tables that are still texts. NoneBot does not parse those of fields with
-    a constraint, such as a minimum length. Raises `SettingsError`."""
+    """Parse lists and tables that are texts. NoneBot parses most of them, but not the values of
+    fields with a constraint, such as a minimum length. Raises `SettingsError`."""
     found = dict(values)
     for name, value in values.items():
         field = model.model_fields.get(name)
@@ -238,7 +240,8 @@ def _with_lists(
 def _merged(
     below: Mapping[str, Any], above: Mapping[str, Any], model: type[BaseModel] | None
 ) -> dict[str, Any]:
-    """Merge two trees of values. Where both have a value that is no section, ``above`` wins."""
+    """Merge two trees of values. If both trees have a value at a place, and it is not a section,
+    the value of ``above`` is used."""
     merged = dict(below)
     for name, value in above.items():
         field = model.model_fields.get(name) if model is not None else None
@@ -280,8 +283,8 @@ def _texts(value: Any) -> Iterator[str]:
 def _text(path: Path) -> str | None:
     try:
         return path.read_bytes().decode()
-    except (FileNotFoundError, NotADirectoryError):  # the start says what is wrong with the folder
-        return None
+    except (FileNotFoundError, NotADirectoryError):
+        return None  # a problem of the data folder is reported later in the start
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
         raise SettingsError(f"{path}, line {line}: not UTF-8") from None

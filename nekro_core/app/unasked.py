@@ -1,4 +1,4 @@
-"""Asks the model of the role ``quick`` whether the bot should speak though nobody asked it."""
+"""Asks the model of the role ``quick`` whether the bot should say something without being asked."""
 
 from collections.abc import Sequence
 

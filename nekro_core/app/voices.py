@@ -1,5 +1,6 @@
-"""Builds the engines of the roles ``hear`` and ``speak``: model groups that stand in for each
-other, and after them the engine that ``NEKRO_SPEECH__*`` names."""
+"""Builds the engines of the roles ``hear`` and ``speak``. Each role has several engines, which are
+asked in order until one works: first its model groups, then the engine that ``NEKRO_SPEECH__*``
+names."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -31,12 +32,12 @@ Engine = TypeVar("Engine")
 
 
 class ChainTranscriber:
-    """A `Transcriber` that asks several others in order. The next one is asked if one does not
-    work, not if the sound is unusable.
+    """A `Transcriber` that asks several engines in order. If an engine does not work, the next one
+    is asked; if the sound is unusable, no other engine is asked.
 
     Args:
         engines: The engines. At least one.
-        settings: How long an engine that failed is not asked.
+        settings: They say how long an engine that failed is not asked.
         clock: A monotonic clock, in seconds.
     """
 
@@ -64,8 +65,8 @@ class ChainTranscriber:
 
 
 class ChainSpeaker:
-    """A `Speaker` that asks several others in order. The next one is asked if one does not work or
-    lacks the voice. The arguments are those of `ChainTranscriber`."""
+    """A `Speaker` that asks several engines in order. If an engine does not work or lacks the
+    voice, the next one is asked. The arguments are those of `ChainTranscriber`."""
 
     name = "chain"
 
@@ -102,7 +103,7 @@ def transcriber_of(
     groups: Mapping[str, ModelGroupSettings],
     settings: TranscriberSettings,
 ) -> Transcriber | None:
-    """Return what transcribes voices; None if nothing is configured."""
+    """Return the transcriber of received voices; None if no engine is configured."""
     named = [
         HttpTranscriber(settings.model_copy(update=_endpoint(groups[name])))
         for name in roles.hear
@@ -117,7 +118,7 @@ def transcriber_of(
 def speaker_of(
     roles: RoleSettings, groups: Mapping[str, ModelGroupSettings], settings: SpeechSettings
 ) -> Speaker:
-    """Return what speaks."""
+    """Return the speaker, which turns text into voice."""
     named = [
         HttpSpeaker(settings.model_copy(update=_endpoint(groups[name]) | {"engine": "http"}))
         for name in roles.speak
@@ -134,13 +135,15 @@ def _endpoint(group: ModelGroupSettings) -> dict[str, object]:
 def _order(
     engines: Sequence[tuple[Engine, CircuitBreaker]],
 ) -> list[tuple[Engine, CircuitBreaker]]:
-    """Return the engines that may be asked, and then those that rest."""
+    """Return first the engines that may be asked, then those that cool down after a failure."""
     return sorted(engines, key=lambda each: not each[1].admits)
 
 
 @asynccontextmanager
 async def _asking(breaker: CircuitBreaker) -> AsyncIterator[None]:
-    """Note whether an engine works. `EngineUnavailable` is logged, and the next engine is asked."""
+    """Tell the engine's breaker whether the block succeeds. If the block raises
+    `EngineUnavailable`, the error is logged and not raised again, so that the caller asks the next
+    engine."""
     passage = breaker.enter(forced=True)
     assert passage is not None, "a forced request always passes"
     try:

@@ -36,7 +36,8 @@ class WebServerSettings(LiveSettings):
         """Return the options for `uvicorn.Config`. uvicorn's default is not used: it trusts
         ``FORWARDED_ALLOW_IPS``, or loopback, which all users and tunnels of the machine can use."""
         networks = [ipaddress.ip_network(each) for each in self.trusted_proxies]
-        # On a dual-stack socket (HOST=::), an IPv4 client has an address such as ::ffff:192.0.2.1.
+        # Add each IPv4 network in its IPv6 form: on a dual-stack socket (HOST=::), an IPv4 client
+        # has an address such as ::ffff:192.0.2.1.
         mapped = [
             f"::ffff:{each.network_address}/{96 + each.prefixlen}"
             for each in networks

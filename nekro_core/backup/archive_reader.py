@@ -1,7 +1,7 @@
 """Opens and checks the zip file of a backup, and unpacks it.
 
-Nothing in the file is trusted: names, sizes and contents are compared with the list of contents,
-and never more bytes are unpacked than that list says.
+The file is not trusted: names, sizes and contents are compared with the list of contents, and never
+more bytes are unpacked than the list allows.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 class BackupArchive:
-    """An open backup whose list of contents was checked. Made by `open`."""
+    """An open backup whose list of contents was checked. Use `BackupArchive.open`."""
 
     def __init__(self, path: Path, opened: zipfile.ZipFile, manifest: Manifest) -> None:
         self.path = path
@@ -72,7 +72,8 @@ class BackupArchive:
             for piece in self._pieces(member):
                 file.write(piece)
                 work.advance(len(piece))
-        # A time that the file system cannot store must not stop a restore.
+        # Limit the time to what every file system can store, so that a wrong time does not stop a
+        # restore.
         modified = min(max(member.modified, 0.0), 4e9)
         os.utime(target, (modified, modified))
 
@@ -121,7 +122,7 @@ def _as_invalid(path: Path) -> Iterator[None]:
         OSError,
     ) as error:
         if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
-            raise  # The error is of a file that the caller writes, not of the backup.
+            raise  # an error of a file that the caller writes, not of the backup
         raise InvalidBackup(
             f"{path.name} is no whole backup ({error}): it was cut off, damaged or changed. Copy "
             "it again, or take another one"

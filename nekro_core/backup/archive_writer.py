@@ -16,12 +16,12 @@ PIECE = 1024 * 1024
 _LEVEL = 3
 """zlib's level. Level 6 makes the file 5 % smaller and takes twice as long."""
 _PACKED = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".mp4", ".mp3", ".ogg", ".zip", ".gz", ".dump")
-"""Endings of files that are compressed already."""
+"""Endings of files that are already compressed, so that they are stored without compression."""
 
 
 class FileVanished(BackupError):
-    """The file was deleted or replaced by something else before it was read. Only this room sees
-    this error."""
+    """The file was deleted or replaced by something else before it was read. `nekro_core.backup`
+    catches this error itself."""
 
 
 class ArchiveWriter:
@@ -42,15 +42,16 @@ class ArchiveWriter:
 
     def __exit__(self, *_: object) -> None:
         try:
-            # If the work failed, the zip file is not ended: the caller deletes it.
+            # If the work failed, close the file without the end of a zip file, since the caller
+            # deletes it.
             if not self._file.closed:
                 self._zip.fp = None
         finally:
             self._file.close()
 
     def add_file(self, name: str, path: Path) -> None:
-        """Add a file. If it grows meanwhile, the part that was there is in the archive. Raises
-        `FileVanished`, `OSError` and `BackupCancelled`."""
+        """Add a file. If the file grows meanwhile, only the bytes that it had at the beginning are
+        added. Raises `FileVanished`, `OSError` and `BackupCancelled`."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError) as error:

@@ -9,9 +9,7 @@ import re
 from pathlib import PurePosixPath
 from typing import Any
 
-import tomlkit
 import yaml
-from tomlkit.exceptions import ParseError
 
 LARGEST = 1024 * 1024
 """Maximum size in bytes of a file that is searched for secrets."""
@@ -31,13 +29,15 @@ def is_configuration(path: str) -> bool:
 
 def without_secrets(path: str, data: bytes) -> bytes | None:
     """Return the content of a configuration file with an empty text in place of each secret.
-    Returns the same object if it has none, and None if it cannot be understood."""
+    Returns the same object if the file has no secrets, and None if the file cannot be parsed."""
     name = PurePosixPath(path).name
     try:
         text = data.decode()
         if name.startswith(".env"):
             return None
         if name.endswith(".toml"):
+            import tomlkit  # noqa: PLC0415 - this import takes 20 ms; only a backup needs it
+
             document: Any = tomlkit.parse(text)
             return tomlkit.dumps(document).encode() if _clear(document) else data
         if name.endswith(".json"):
@@ -49,12 +49,12 @@ def without_secrets(path: str, data: bytes) -> bytes | None:
         if not _clear(document):
             return data
         return str(yaml.safe_dump(document, allow_unicode=True, sort_keys=False)).encode()
-    except (ValueError, ParseError, yaml.YAMLError, RecursionError):
+    except (ValueError, yaml.YAMLError, RecursionError):
         return None
 
 
 def _clear(value: Any, *, everything: bool = False) -> bool:
-    """Empty the secrets in a parsed document. Return whether there were any."""
+    """Replace the secrets in a parsed document with empty texts. Return True if there were any."""
     found = False
     if isinstance(value, dict):
         for name in [*value]:

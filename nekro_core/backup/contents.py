@@ -1,7 +1,7 @@
-"""Decides for each file of the data folder whether it belongs into a backup.
+"""Decides for each file of the data folder whether it belongs in a backup.
 
-`CONTENTS` is the table that ``docs/operating-reference.md`` shows. A name that is not in it is data
-of an adapter or a plugin, and belongs into the backup.
+`CONTENTS` is the table that ``docs/operating-reference.md`` shows. A file that no pattern of the
+table matches is data of an adapter or a plugin, and belongs in the backup.
 """
 
 import os
@@ -17,7 +17,7 @@ class Part(StrEnum):
     """In which part of a backup a file is."""
 
     DATABASE = "database"
-    """Copied with the means of the database."""
+    """Copied as a database, not as a file."""
     DATA = "data"
     SECRET = "secret"  # noqa: S105 (a kind of file)
     """Only in a backup with secrets, encrypted."""
@@ -27,7 +27,8 @@ class Part(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Content:
     """What happens to the files whose path in the data folder matches ``pattern``, and to all files
-    below a folder that matches. The pattern is as in the shell; ``*`` matches no ``/``."""
+    below a folder that matches. The pattern is written as in the shell, but ``*`` does not match
+    ``/``."""
 
     pattern: str
     part: Part
@@ -94,7 +95,8 @@ CONTENTS = (
     Content(_HALF_WRITTEN, Part.LEFT_OUT, "half-written files, in every folder"),
     Content(".gitkeep", Part.LEFT_OUT, "belongs to the checkout"),
 )  # fmt: skip
-"""The first pattern that matches counts."""
+"""What happens to the files of a data folder. If several patterns match a file, the first one
+counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +134,7 @@ def find_files(data: Path, left_out: list[str]) -> Iterator[FoundFile]:
             with os.scandir(data / folder) as scanned:
                 entries = sorted(scanned, key=lambda entry: entry.name)
         except FileNotFoundError:
-            continue  # Deleted meanwhile.
+            continue  # The folder was deleted meanwhile.
         except OSError as error:
             left_out.append(f"{folder}: cannot be read: {error.strerror}")
             continue

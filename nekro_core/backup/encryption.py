@@ -1,24 +1,25 @@
 """Encrypts the secrets of a backup with a passphrase.
 
 The key is made from the passphrase with scrypt. The data is cut into chunks, and each chunk is
-encrypted with ChaCha20-Poly1305. The nonce of a chunk has its number and says whether it is the
-last one. So decrypting fails if a chunk was left out, repeated or moved (the STREAM construction of
-Hoang, Reyhanitabar, Rogaway and Vizár, 2015). Format: `HEADER`, 16 bytes of salt, then the chunks.
+encrypted with ChaCha20-Poly1305. The nonce of a chunk contains the number of the chunk, and says
+whether it is the last chunk. So decrypting fails if a chunk was left out, repeated or moved (the
+STREAM construction of Hoang, Reyhanitabar, Rogaway and Vizár, 2015). Format: `HEADER`, 16 bytes of
+salt, then the chunks.
 """
 
 import os
 from collections.abc import Iterator
-from typing import BinaryIO
-
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+from typing import TYPE_CHECKING, BinaryIO
 
 from nekro_core.backup.errors import BackupRefused, WrongPassphrase
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
 HEADER = b"nekro-secrets-1\n"
 SHORTEST_PASSPHRASE = 8
-"""Minimum characters of a passphrase. Whoever has the file can try passphrases without limit."""
+"""Minimum number of characters of a passphrase. Somebody who has the file can try any number of
+passphrases."""
 
 _SALT_BYTES = 16
 _CHUNK = 64 * 1024
@@ -43,8 +44,10 @@ def encrypt(data: bytes, passphrase: str) -> Iterator[bytes]:
 
 
 def decrypt(source: BinaryIO, passphrase: str) -> bytes:
-    """Return the decrypted data. Raises `WrongPassphrase` if the passphrase is wrong or the data
-    was changed: the two cannot be told apart."""
+    """Return the decrypted data. Raises `WrongPassphrase` if the passphrase is wrong or if the data
+    was changed; these two cases cannot be distinguished."""
+    from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - as in `_cipher`
+
     head = source.read(len(HEADER) + _SALT_BYTES)
     if len(head) != len(HEADER) + _SALT_BYTES or not head.startswith(HEADER):
         raise WrongPassphrase("the secrets in the backup have an unknown form: they are damaged")
@@ -65,7 +68,11 @@ def decrypt(source: BinaryIO, passphrase: str) -> bytes:
         piece, number = following, number + 1
 
 
-def _cipher(passphrase: str, salt: bytes) -> ChaCha20Poly1305:
+def _cipher(passphrase: str, salt: bytes) -> "ChaCha20Poly1305":
+    # 10 ms and 6 MiB of memory; only backups with secrets need it
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305  # noqa: PLC0415
+    from cryptography.hazmat.primitives.kdf.scrypt import Scrypt  # noqa: PLC0415
+
     key = Scrypt(salt=salt, length=32, n=_SCRYPT_COST, r=8, p=1).derive(passphrase.encode())
     return ChaCha20Poly1305(key)
 

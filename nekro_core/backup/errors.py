@@ -5,10 +5,10 @@
     NekroError
     └── BackupError           the base class of these errors
         ├── BackupRefused     the backup cannot be made now; the text says why and what to do
-        ├── InvalidBackup     the file is cut off, damaged, changed, or no backup
+        ├── InvalidBackup     the file is cut off, damaged or changed, or is not a backup
         ├── BackupTooNew      a newer version of the bot made it
         ├── WrongPassphrase   the secrets in it cannot be decrypted
-        ├── RestoreRefused    the backup is good, and cannot be restored to this place
+        ├── RestoreRefused    the backup is valid, but cannot be restored to this place
         └── BackupCancelled   the caller stopped the work
 """
 
@@ -24,7 +24,8 @@ class BackupRefused(BackupError):
 
 
 class InvalidBackup(BackupError):
-    """The file is cut off, damaged, changed, or no backup. The text says what was found."""
+    """The file is cut off, damaged or changed, or it is not a backup. The text says what was
+    found."""
 
 
 class BackupTooNew(BackupError):
@@ -36,7 +37,7 @@ class WrongPassphrase(BackupError):
 
 
 class RestoreRefused(BackupError):
-    """The backup is good, and cannot be restored to this place. Nothing was changed."""
+    """The backup is valid, but it cannot be restored to this place. Nothing was changed."""
 
 
 class BackupCancelled(BackupError):

@@ -1,4 +1,4 @@
-"""Makes a backup of a data folder, while the bot runs or not."""
+"""Makes a backup of a data folder. The bot may run meanwhile."""
 
 import io
 import shutil
@@ -38,20 +38,20 @@ ENVIRONMENT = "env/"
 """The beginning of the names of the ``.env`` files in the encrypted part."""
 
 _KEPT_FREE = 64 * 1024 * 1024
-"""Bytes that stay free on the disk, for the running bot."""
+"""Number of bytes that a backup leaves free on the disk, for the running bot."""
 _MOST_SECRETS = 64 * 1024 * 1024
 """Maximum size in bytes of all secrets together. They are encrypted in memory, so that they are not
 written to the disk a second time."""
 _LEFT_OUT = ("documents",)
-"""Tables whose rows are not in a backup. Documents of the database contain secrets, and the files
-of the data folder are copies of them. The first start after a restore takes the files."""
+"""Tables whose rows are not in a backup. The documents in the database contain secrets, and the
+data folder has copies of them as files. The first start after a restore reads these files."""
 _WORKING = ".nekro-backup-"
 _DUMP_GUESS = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupSource:
-    """What a backup is made of.
+    """The data of which a backup is made.
 
     Attributes:
         data: The data folder.
@@ -90,9 +90,9 @@ def make_backup(
 ) -> BackupMade:
     """Write a backup to a new file, and check it by reading it again.
 
-    It blocks; call it in a thread. With a passphrase, the backup has the secrets too, encrypted.
-    ``target`` appears when it is whole. Raises `BackupRefused`, `BackupCancelled`, `OSError`; then
-    no file is left.
+    This function blocks; call it in a thread. With a passphrase, the backup also contains the
+    secrets, encrypted. The file ``target`` appears only when it is complete. Raises
+    `BackupRefused`, `BackupCancelled` and `OSError`; then no file is left.
     """
     if target.exists():
         raise BackupRefused(f"{target} exists already: give another name, or delete it")
@@ -193,7 +193,7 @@ class _Copying:
                 lambda done: work.set_done(done, done),
                 left_out=_LEFT_OUT,
             )
-            # The bot migrates the database at its start, so a server has all migrations.
+            # A database on a server has all migrations, because the bot migrates it at its start.
             return copy, known_migrations()[-1]
         try:
             copy_sqlite(file, copy, work.set_done, left_out=_LEFT_OUT)
@@ -212,7 +212,7 @@ class _Copying:
         for each in found:
             path = self.source.data / each.path
             if path == self.source.sqlite_file:
-                continue  # It is in the backup already.
+                continue  # The database was already added.
             if not may_be_named(each.path):
                 self.left_out.append(f"{each.path!r}: a name that cannot be stored")
                 continue
@@ -273,7 +273,8 @@ class _Copying:
 
 
 def _is_beside_database(path: Path) -> bool:
-    """Return whether a file is the log or index of a database beside it, which was copied."""
+    """Return True if a file is the log or the index of a database beside it. The database itself
+    was copied, so the file is not needed."""
     for ending in ("-wal", "-shm", "-journal"):
         if path.name.endswith(ending):
             database = path.with_name(path.name.removesuffix(ending))

@@ -17,7 +17,7 @@ from nekro_core.backup.errors import BackupTooNew, InvalidBackup
 from nekro_core.store.upgrade import known_migrations
 
 FORMAT = 1
-"""The version of the format. Raise it with each change that an older bot would misread."""
+"""The version of the format. Increase it with each change that an older bot would read wrongly."""
 
 MANIFEST = "manifest.json"
 SECRETS = "secrets.bin"
@@ -47,16 +47,16 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         format: The version of the format.
-        nekro: The version of the bot that made it.
+        nekro: The version of the bot that made the backup.
         schema: The newest migration of the database.
-        begun: When the work began, in seconds since 1970. Everything that was changed before is
-            in the backup.
+        begun: When the work began, in seconds since 1970. All changes from before this time are in
+            the backup.
         ended: When the last file was read.
         engine: The kind of database.
         folder: The absolute path of the data folder. The paths of media in stored messages begin
             with it.
         members: All files.
-        left_out: Sentences about what is not in it, for example secrets.
+        left_out: Sentences about what is not in the backup, for example secrets.
     """
 
     format: int
@@ -71,7 +71,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_secrets(self) -> bool:
-        """Whether it has the secrets, encrypted."""
+        """True if the backup contains the secrets, encrypted."""
         return any(member.name == SECRETS for member in self.members)
 
     @property
@@ -92,7 +92,7 @@ class _Format(msgspec.Struct):
 def decode_manifest(data: bytes) -> Manifest:
     """Decode and check a manifest. Raises `InvalidBackup` and `BackupTooNew`."""
     try:
-        # First only the version: the rest may look different in a newer one.
+        # Decode only the version first: in a newer format, the other fields may be different.
         head = msgspec.json.decode(data, type=_Format)
         if head.format > FORMAT:
             raise BackupTooNew(
@@ -132,7 +132,7 @@ def _check_names(manifest: Manifest) -> None:
 
 
 def check_path(path: str) -> None:
-    """Check that a path stays inside of the folder that it is joined to. Raises `InvalidBackup`."""
+    """Check that a path stays inside the folder that it is joined to. Raises `InvalidBackup`."""
     parts = path.split("/")
     if (
         any(part in ("", ".", "..") or len(part.encode()) > _LONGEST_PART for part in parts)
@@ -157,5 +157,5 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def without_doubles(sentences: Iterable[str]) -> tuple[str, ...]:
-    """Return the sentences, each once, in order."""
+    """Return the sentences in order, without repetitions."""
     return tuple(dict.fromkeys(sentences))

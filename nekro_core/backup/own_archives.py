@@ -13,7 +13,7 @@ from pathlib import Path
 from nekro_core.backup.errors import BackupRefused
 
 FOLDER = "backups"
-"""The folder in the data folder. Only its owner can read it."""
+"""The folder of the backups, in the data folder. Only its owner can read it."""
 
 _NAME = re.compile(r"(nekro|uploaded)-\d{8}-\d{6}(-\d+)?\.zip")
 _COMING = ".coming-"
@@ -81,8 +81,8 @@ class OwnBackups:
         return path
 
     def new_upload(self) -> Path:
-        """Make an empty file for a backup that is received, and delete what an earlier process has
-        left. Raises `OSError`."""
+        """Make an empty file for a backup that will be received. Delete incomplete files that an
+        earlier process has left. Raises `OSError`."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for path in self.folder.glob(f"{_COMING}*"):
             path.unlink(missing_ok=True)
@@ -100,8 +100,8 @@ class OwnBackups:
         return OwnBackup(name=path.name, path=path, made=made, size=path.stat().st_size)
 
     def delete_old(self, keep: int) -> tuple[str, ...]:
-        """Delete all backups that this bot made except the newest ``keep``. Uploaded ones stay.
-        Return the names of the deleted ones."""
+        """Delete all backups that this bot made except the newest ``keep``. Uploaded backups are
+        not deleted. Return the names of the deleted backups."""
         own = [each for each in self.list() if not each.name.startswith("uploaded")]
         old = own[keep:]
         for backup in old:
@@ -111,7 +111,8 @@ class OwnBackups:
 
 @contextmanager
 def one_at_a_time(data: Path) -> Iterator[None]:
-    """Let only one backup of a data folder be made at a time. Raises `BackupRefused`."""
+    """Hold a lock, so that only one backup of a data folder is made at a time. Raises
+    `BackupRefused`."""
     folder = data / FOLDER
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     file = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

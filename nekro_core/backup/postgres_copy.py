@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tortoise.backends.base.config_generator import expand_db_url
-
 from nekro_core.backup.errors import BackupRefused, InvalidBackup, RestoreRefused
 
 _LOOK_S = 0.2
@@ -95,6 +93,9 @@ def is_postgres(url: str) -> bool:
 def _connection(url: str) -> tuple[str, Mapping[str, str], str]:
     """Return the name of the database, the environment for PostgreSQL's programs, and the schema.
     The password is in the environment, since other users see the arguments of a process."""
+    # Tortoise, which a bot with a SQLite file does not need
+    from tortoise.backends.base.config_generator import expand_db_url  # noqa: PLC0415
+
     credentials: dict[str, Any] = expand_db_url(url)["credentials"]
     own = {
         variable: str(credentials[name])
@@ -122,8 +123,9 @@ def _listed(path: Path, kind: type[BackupRefused] | type[RestoreRefused]) -> str
 def _run(
     command: Sequence[str], environment: Mapping[str, str], look: Callable[[], None]
 ) -> str | None:
-    """Run a program to its end, and call ``look`` again and again meanwhile. Return None; if the
-    program failed, its error output. If ``look`` raises, the program is ended."""
+    """Run a program to its end, and call ``look`` repeatedly meanwhile. Return None if the program
+    succeeded, and its error output if it failed. If ``look`` raises an error, the program is
+    ended."""
     with (
         tempfile.TemporaryFile() as said_file,  # a pipe could fill up
         subprocess.Popen(  # noqa: S603 (our own arguments)

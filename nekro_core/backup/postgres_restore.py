@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
-from tortoise.backends.base.config_generator import expand_db_url
 
 from nekro_core.backup.errors import RestoreRefused
 from nekro_core.backup.postgres_copy import dump_postgres, restore_postgres
@@ -24,8 +23,8 @@ _PATIENCE_S = 5.0
 async def server_tables_replaced(
     url: str, dump: Path, aside: Path, work: BackupWork, *, replace: bool
 ) -> AsyncIterator[None]:
-    """Put the tables of a backup in place of the bot's tables in the database. Other tables stay.
-    If the body fails, the old tables are put back.
+    """Replace the bot's tables in the database by the tables of a backup. Other tables are not
+    changed. If the body of the ``async with`` block fails, the old tables are put back.
 
     If the database has tables of the bot, ``replace`` must be true, and they are first written to
     the file ``aside`` with pg_dump. If the restore fails, the old tables are put back from that
@@ -59,7 +58,7 @@ async def server_tables_replaced(
 
 
 async def _put_back(engine: "PostgresEngine", url: str, aside: Path | None) -> None:
-    """Drop the bot's tables, and put those of a file there, if there is one."""
+    """Drop the bot's tables. Then restore the tables from the file ``aside``, if it is given."""
     await drop_tables(engine, await own_tables(engine))
     if aside is not None:
         await run_in_thread(BackupWork(), partial(restore_postgres, url, aside, lambda _: None))
@@ -69,6 +68,8 @@ async def _put_back(engine: "PostgresEngine", url: str, aside: Path | None) -> N
 async def _own(url: str) -> AsyncIterator["PostgresEngine"]:
     """Hold the lock of the database, so that no bot uses it."""
     try:
+        from tortoise.backends.base.config_generator import expand_db_url  # noqa: PLC0415 - as above
+
         from nekro_core.store.postgres import PostgresEngine  # noqa: PLC0415 (asyncpg is an extra)
     except ModuleNotFoundError as error:
         raise RestoreRefused(

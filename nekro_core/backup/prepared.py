@@ -15,7 +15,7 @@ from nekro_core.backup.stage import DATABASE_NAME, StagedRestore, discard_staged
 from nekro_core.system.atomic_files import write_whole
 
 FOLDER = "restore"
-"""The folder in the data folder with the note."""
+"""The folder in the data folder with the file that describes the prepared restore."""
 
 _NOTE = "next.json"
 
@@ -47,7 +47,7 @@ async def prepare_restore(
     work: BackupWork | None = None,
     wall: Callable[[], float] = time.time,
 ) -> PreparedRestore:
-    """Check and unpack a backup, so that the next start of the bot replaces ``data`` by it. An
+    """Check and unpack a backup, so that the next start of the bot replaces ``data`` with it. An
     earlier preparation is discarded. Raises `BackupError` and `OSError`; then nothing is
     prepared."""
     work = work or BackupWork()

@@ -1,4 +1,4 @@
-"""Says how far a backup or a restore is, and lets the caller stop it."""
+"""Reports the progress of a backup or a restore, and lets the caller stop it."""
 
 import threading
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupProgress:
-    """How far the work is. ``phase`` is ``database``, ``files``, ``check`` or ``restore``.
+    """The progress of the work. ``phase`` is ``database``, ``files``, ``check`` or ``restore``.
     ``done`` and ``total`` are bytes of this phase; ``total`` is an estimate."""
 
     phase: str
@@ -25,7 +25,8 @@ class BackupProgress:
 
 
 ReportProgress = Callable[[BackupProgress], None]
-"""Called from the worker thread, at most once for each MiB and each file."""
+"""A function that is called with the progress. It is called from the worker thread, at most once
+for each MiB and each file."""
 
 
 class BackupWork:
@@ -37,7 +38,7 @@ class BackupWork:
         self._at = BackupProgress(phase="", done=0, total=0)
 
     def stop(self) -> None:
-        """Let the work end soon, with `BackupCancelled`."""
+        """Make the work end soon; it then raises `BackupCancelled`."""
         self._stopped.set()
 
     def begin(self, phase: str, total: int) -> None:
@@ -46,7 +47,7 @@ class BackupWork:
         self.advance(0)
 
     def advance(self, size: int) -> None:
-        """Add bytes to what is done. Raises `BackupCancelled`."""
+        """Add a number of bytes to those that are done. Raises `BackupCancelled`."""
         self.set_done(self._at.done + size)
 
     def set_done(self, done: int, total: int | None = None) -> None:
@@ -60,7 +61,7 @@ class BackupWork:
 
 async def run_in_thread(work: BackupWork, function: Callable[[], _Result]) -> _Result:
     """Run a function in a thread. If the caller is cancelled, ``work`` is stopped, and this call
-    ends when the function has removed its files."""
+    returns only when the function has removed its files."""
 
     failure: Exception | None = None
     result: list[_Result] = []
@@ -81,7 +82,7 @@ async def run_in_thread(work: BackupWork, function: Callable[[], _Result]) -> _R
             failure = error
         tasks.cancel_scope.cancel()
     if isinstance(failure, BackupCancelled):
-        await anyio.lowlevel.checkpoint()  # If the caller was cancelled, this raises that.
+        await anyio.lowlevel.checkpoint()  # Raises the caller's cancellation, if there was one.
     if failure is not None:
         raise failure
     return result[0]

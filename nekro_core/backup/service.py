@@ -1,4 +1,4 @@
-"""The backups of a running bot: makes them on request and by a schedule, lists and deletes them."""
+"""Makes the backups of a running bot, on request and by a schedule, and lists and deletes them."""
 
 import shutil
 import time
@@ -29,8 +29,8 @@ from nekro_core.backup.stage import check_backup
 from nekro_core.system.background_tasks import background_tasks
 
 LOOK_S = 60.0
-"""Seconds between two checks whether a backup is due. One sleep until the due time would end too
-late if the machine is suspended meanwhile."""
+"""Seconds between two checks whether a backup is due. A single sleep until the due time would end
+too late if the machine is suspended meanwhile."""
 
 MOST_UPLOADED_BYTES = 64 * 1024**3
 """Maximum size of an uploaded backup."""
@@ -39,19 +39,19 @@ _KEPT_FREE = 256 * 1024**2
 _LOOK_BYTES = 16 * 1024**2
 """Number of received bytes between two checks of the free space of the disk."""
 _PIECE_S = 60.0
-"""Maximum seconds until the next piece of an uploaded backup."""
+"""Maximum wait for the next piece of an uploaded backup, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningBackup:
-    """A backup that is being made, since ``started`` (seconds since 1970)."""
+    """A backup that is being made. ``started`` is in seconds since 1970."""
 
     started: float
     progress: BackupProgress
 
 
 class BackupService:
-    """Makes and keeps the backups in ``data/backups``. Made by `open`."""
+    """Makes and keeps the backups in ``data/backups``. Use `BackupService.open`."""
 
     def __init__(
         self, source: BackupSource, settings: BackupSettings, wall: Callable[[], float]
@@ -74,8 +74,8 @@ class BackupService:
         wall: Callable[[], float] = time.time,
         look_s: float = LOOK_S,
     ) -> AsyncIterator[Self]:
-        """Open the service. While the block is open, it makes backups by the schedule, and looks at
-        the clock every ``look_s`` seconds."""
+        """Open the service. Until the block ends, the service makes backups by the schedule. It
+        checks every ``look_s`` seconds whether a backup is due."""
         service = cls(source, settings, wall)
         async with background_tasks() as tasks:
             tasks.start_soon(service._keep_schedule, look_s, name="backups")
@@ -96,11 +96,12 @@ class BackupService:
         passphrase: str | None = None,
         report: Callable[[BackupProgress], None] | None = None,
     ) -> BackupMade:
-        """Make and check a backup, and delete the oldest ones beyond `BackupSettings.keep`.
+        """Make and check a backup. If there are then more than `BackupSettings.keep` backups,
+        delete the oldest.
 
-        With a passphrase, secrets are in it too. ``report`` is called in another thread. To stop
-        the work, call `stop` or cancel the caller. Raises `BackupError` and `OSError`; then no file
-        is left.
+        With a passphrase, the backup also contains the secrets. ``report`` is called in another
+        thread. To stop the work, call `stop` or cancel the caller. Raises `BackupError` and
+        `OSError`; then no file is left.
         """
         if self._work is not None:
             raise BackupRefused("another backup is being made now: wait for it, or stop it")
@@ -126,7 +127,7 @@ class BackupService:
         return made
 
     def stop(self) -> bool:
-        """Stop the backup that is being made. Return False if none is."""
+        """Stop the backup that is being made. Return False if no backup is being made."""
         if self._work is None:
             return False
         self._work.stop()
@@ -140,7 +141,7 @@ class BackupService:
         return await run_in_thread(work, partial(check_backup, path, work))
 
     async def receive(self, pieces: AsyncIterator[bytes]) -> tuple[OwnBackup, Manifest]:
-        """Store a backup that comes in pieces, check it, and add it to the list.
+        """Store a backup that is received in pieces, check it, and add it to the list.
 
         Raises `BackupRefused` if another upload runs, if it is too large, or if nothing came for
         `_PIECE_S`; `InvalidBackup`, `BackupTooNew` and `OSError`. Then, and if the caller is

@@ -1,8 +1,10 @@
-"""Settles what was unfinished in the database of a backup, so that a restored bot repeats nothing.
+"""Ends what was unfinished in the database of a backup, so that a restored bot does nothing a
+second time.
 
-Timers: a one-time timer that was due between the backup and the restore has probably fired, and its
-message was sent. It is ended and not fired late. A recurring timer goes on with its next time after
-the restore. The other rows are described at `nekro_core.store.restored_rows.RestoredRows.settle`.
+Timers: if a one-time timer was due between the backup and the restore, it has probably fired and
+its message was sent. So the timer is ended and does not fire late. A recurring timer goes on with
+its next time after the restore. The other rows are described at
+`nekro_core.store.restored_rows.RestoredRows.settle`.
 """
 
 from collections.abc import Callable
@@ -16,7 +18,8 @@ from nekro_core.timers.due import ACTIVE, after_firing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """What was settled. ``timers`` are the ids of timers whose due times were passed over."""
+    """What was ended in the database. ``timers`` are the ids of timers whose due times were
+    skipped."""
 
     rows: SettledRows
     timers: tuple[str, ...]

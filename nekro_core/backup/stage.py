@@ -1,4 +1,4 @@
-"""Unpacks a checked backup into a new folder, and puts that in place of the data folder.
+"""Unpacks a checked backup into a new folder, and puts this folder in place of the data folder.
 
 Nothing in the data folder is changed before all files are unpacked and checked.
 """
@@ -37,24 +37,25 @@ from nekro_core.store.upgrade import newest_migration
 from nekro_core.system.atomic_files import write_whole
 
 DATABASE_NAME = "nekro.sqlite3"
-"""The database in a restored data folder."""
+"""The name of the database file in a restored data folder."""
 
 _STAGED = re.compile(r"^\..*-restore-[^/]+$")
 _KEPT_FREE = 64 * 1024 * 1024
 _MOST_SECRETS = 64 * 1024 * 1024
 _CARRIED = ("backups", "models", "logs")
-"""Folders of the present data folder that a restored one takes over. Backups have none of them."""
+"""Folders that are moved from the present data folder into the restored one. Backups do not contain
+them."""
 _OWN = (".gitkeep", ".gitignore", "nekro.lock")
-"""Files with which a data folder still counts as empty."""
+"""A data folder that has only these files counts as empty."""
 
 
 class StagedRestore:
     """An unpacked backup in a folder of its own, beside the data folder.
 
     Attributes:
-        folder: The folder that contains all of this.
+        folder: The folder that contains all unpacked files.
         data: The new data folder, in ``folder``.
-        settings: The folder with the ``.env`` files of the backup, if it brought any.
+        settings: The folder with the ``.env`` files of the backup, if it contains any.
         manifest: The list of contents.
     """
 
@@ -79,12 +80,13 @@ class StagedRestore:
         return cls(folder, manifest)
 
     def discard(self) -> None:
-        """Delete all unpacked files that are still there."""
+        """Delete the unpacked files that were not moved elsewhere."""
         discard_staged(self.folder)
 
 
 def discard_staged(folder: Path) -> None:
-    """Delete a folder of unpacked files. A folder with another name is left alone."""
+    """Delete a folder of unpacked files. A folder whose name is not that of such a folder is not
+    deleted."""
     if _STAGED.search(folder.name):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -112,9 +114,9 @@ def stage_restore(
     result.
 
     Without a passphrase the secrets are not unpacked. ``database_url`` says to which kind of
-    database the backup must belong. It blocks; call it in a thread. Raises `InvalidBackup`,
-    `BackupTooNew`, `WrongPassphrase`, `RestoreRefused`, `BackupCancelled` and `OSError`; then
-    nothing was changed.
+    database the backup must belong. This function blocks; call it in a thread. Raises
+    `InvalidBackup`, `BackupTooNew`, `WrongPassphrase`, `RestoreRefused`, `BackupCancelled` and
+    `OSError`; then nothing was changed.
     """
     with BackupArchive.open(path) as archive:
         manifest = archive.manifest
@@ -143,9 +145,9 @@ def is_empty(folder: Path) -> bool:
 
 
 def take_place(staged: Path, target: Path, now: float) -> Path | None:
-    """Let an unpacked data folder take the place of ``target``. Return where the present one is
-    now; None if it was empty. The secrets stay if the backup brought none. Raises
-    `RestoreRefused`; then nothing was changed."""
+    """Put an unpacked data folder in place of ``target``. Return the folder to which the present
+    data folder was moved; None if it was empty. If the backup has no secrets, the present secrets
+    are kept. Raises `RestoreRefused`; then nothing was changed."""
     aside: Path | None = None
     try:
         if target.exists():
@@ -176,8 +178,8 @@ def take_place(staged: Path, target: Path, now: float) -> Path | None:
 
 
 def _carry_files(staged: Path, target: Path) -> None:
-    """Copy what the new folder needs of the present one: the files that Git keeps in it, and the
-    secrets that are not in the backup."""
+    """Copy files from the present data folder that the new folder needs: the files that Git keeps
+    in it, and the secrets that are not in the backup."""
     for name in _OWN[:2]:
         if (target / name).is_file():
             shutil.copy2(target / name, staged / name)
@@ -204,7 +206,8 @@ def _check_space(manifest: Manifest, target: Path) -> None:
     place = target.parent
     while not place.exists():
         place = place.parent
-    # A new version migrates a copy of the database.
+    # Count the database three times in total, because a newer version of the bot migrates a copy of
+    # it.
     needed = manifest.size + 2 * manifest.sized(SQLITE) + _KEPT_FREE
     free = shutil.disk_usage(place).free
     if free < needed:
@@ -252,8 +255,8 @@ def _unpack_database(archive: BackupArchive, file: Path, dump: Path, work: Backu
 
 
 def _unpacked_secrets(data: bytes) -> Mapping[str, bytes]:
-    """Return the files of the decrypted part. They are checked too, although whoever wrote them
-    knew the passphrase."""
+    """Return the files of the decrypted part. They are checked too: the person who wrote them knew
+    the passphrase, but is not trusted."""
     found: dict[str, bytes] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as packed:

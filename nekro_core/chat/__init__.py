@@ -1,4 +1,5 @@
-"""The value types of messages, which all other packages of `nekro_core` use. No I/O."""
+"""The value types of messages, which all other packages of `nekro_core` use. This package does no
+I/O."""
 
 from nekro_core.chat.delivery import Delivery, DeliveryState, Receipt
 from nekro_core.chat.key import MAX_KEY_LENGTH, ChatKey, ChatKeyError, ChatKind

@@ -24,7 +24,7 @@ class DeliveryState(StrEnum):
 
     @property
     def left(self) -> bool:
-        """Whether the message arrived, may have arrived or may still arrive. Then it must not be
+        """Whether the message arrived, may have arrived or may still arrive. If so, it must not be
         sent again automatically."""
         return self not in (DeliveryState.REJECTED, DeliveryState.DROPPED)
 
@@ -45,9 +45,10 @@ class Delivery:
 
     Attributes:
         delivery_id: A unique id, which the outbox makes.
-        chat_key: The chat to send it to.
+        chat_key: The chat that gets the message.
         segments: The content of the message.
-        run_id: The run that sent it; empty if no run did (a command's answer, a notice to people).
+        run_id: The run that sent the message; empty if it was not sent by a run (for example a
+            command's answer or a notice to people).
     """
 
     delivery_id: str

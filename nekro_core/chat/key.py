@@ -1,6 +1,7 @@
-"""The name of a chat.
+"""The name of a chat, its *chat key*.
 
-This is the grammar of its text form, which is used in logs, database tables and tool arguments::
+A chat key has a text form, which is used in logs, database tables and tool arguments. Its
+grammar::
 
     chat_key  = instance "-" kind "_" native [ "#" thread ]
     instance  = 1*( ALPHA / DIGIT / "_" / "." )
@@ -23,7 +24,8 @@ from pydantic_core import CoreSchema, core_schema
 from nekro_core.system.errors import NekroError
 
 MAX_KEY_LENGTH = 255
-"""Longest text form in characters. All common databases allow a unique VARCHAR of this length."""
+"""Maximum number of characters of the text form. All common databases allow a unique VARCHAR of
+this length."""
 
 _INSTANCE = re.compile(r"[A-Za-z0-9_.]+\Z")
 _ESCAPE_THESE = re.compile(r"[%#\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]")

@@ -1,4 +1,4 @@
-"""Cleans untrusted HTML, so that the standard library can parse it in linear time. No I/O."""
+"""Cleans untrusted HTML, so that the standard library can parse it in linear time."""
 
 import re
 
@@ -29,5 +29,6 @@ def sound_html(html: str) -> str:
         at = end + 3
     else:
         kept.append(html[at:])
-    # Each piece is cleaned alone. Otherwise the texts before and after a comment could form a tag.
+    # Clean each piece separately. Otherwise the text before a comment and the text after it could
+    # form a tag together.
     return "".join(_LONE.sub("&lt;", _DECLARATION.sub(" ", piece)) for piece in kept)

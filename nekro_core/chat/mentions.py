@@ -1,7 +1,8 @@
 """Finds mentions in a text of a plugin or a model. The standard spelling is
 ``[@id:10001;nickname:Lin@]``.
 
-Models also write many other spellings. A spelling is accepted if it cannot mean anything else.
+Models also write many other spellings. A spelling is accepted only if it cannot mean anything but a
+mention.
 """
 
 import re
@@ -58,8 +59,8 @@ def normalize_at_markup(text: str) -> str:
 
 
 def text_segments(text: str) -> tuple[Segment, ...]:
-    """Split a text into text segments and mentions. A mention of everybody may come from an
-    untrusted person, so it becomes the plain text ``@all``, which notifies nobody."""
+    """Split a text into text segments and mentions. A mention of everybody becomes the plain text
+    ``@all``, which notifies nobody, because an untrusted person may have caused it."""
     segments: list[Segment] = []
     for piece in split_at_markup(text):
         if isinstance(piece, str):

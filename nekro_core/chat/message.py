@@ -9,8 +9,8 @@ from nekro_core.chat.segments import Notice, Segments, plain_text
 
 
 class Role(StrEnum):
-    """The role of a person in a chat, as the platform reports it. It can give permissions in this
-    chat only, and only if the operator has allowed this (``NEKRO_COMMAND__ROLES``)."""
+    """The role of a person in a chat, as the platform reports it. A role gives permissions only in
+    this chat, and only if the operator has allowed this (``NEKRO_COMMAND__ROLES``)."""
 
     OWNER = "owner"
     ADMIN = "admin"
@@ -38,16 +38,16 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
         chat_key: The chat of the message.
         message_id: The platform's id of the message. A notice has none: the adapter passes an empty
             text, and the inbox makes an id.
-        sender: The person who wrote it.
+        sender: The person who wrote the message.
         segments: The content, in order.
-        time: The platform's time, in seconds since 1970.
-        account: The platform's id of our own account that received it.
+        time: The platform's time of the message, in seconds since 1970.
+        account: The platform's id of the bot's account that received the message.
         to_bot: Whether the platform shows that the bot is addressed: a private chat, a mention, a
             reply to the bot, a poke at the bot.
-        from_history: Whether it was written while the bot was away and fetched later. Such a
-            message is recorded, and answered only if it is recent.
-        answered_elsewhere: Whether a blocking matcher of NoneBot has handled it. Such a message is
-            recorded; no command, hook or agent handles it.
+        from_history: Whether the message was written while the bot was offline, and fetched later.
+            Such a message is recorded, and answered only if it is recent.
+        answered_elsewhere: Whether a blocking matcher of NoneBot has handled the message. Such a
+            message is recorded, but it is not given to commands, hooks and the agent.
         chat_name: The name of the group or channel; empty if the platform did not say it.
     """
 
@@ -69,7 +69,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def notice(self) -> Notice | None:
-        """The notice, if this is a notice and not a message of a person; else None."""
+        """The notice if this is a notice; None if it is a message of a person."""
         match self.segments:
             case (Notice() as notice,):
                 return notice

@@ -10,10 +10,11 @@ from nekro_core.chat.message import ChatMessage, Sender
 from nekro_core.chat.segments import Notice, Segments
 
 CONVERSATION_RESET = "new_beginning"
-"""The kind of the notice that the framework adds to a chat when the conversation starts again from
-nothing."""
+"""The kind of the notice that the framework adds to a chat when the conversation is reset, so that
+prompts no longer show the earlier records."""
 CONVERSATION_COMPACTED = "compacted"
-"""The detail of that notice if a summary of what was before is shown."""
+"""The detail of the notice `CONVERSATION_RESET` if prompts show a summary of the earlier
+records."""
 
 
 class Author(StrEnum):
@@ -39,8 +40,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         message_id: The platform's id of the message; empty if there is none.
         sender: The person who wrote it, if a person did.
         to_bot: Whether the bot was addressed.
-        from_history: Whether it was fetched after the bot had been away.
-        answered_elsewhere: Whether a blocking matcher of NoneBot has handled it.
+        from_history: Whether the message was written while the bot was offline, and fetched later.
+        answered_elsewhere: Whether a blocking matcher of NoneBot has handled the message.
         recalled: Whether it was recalled on the platform, or hidden by a plugin. The agent does not
             see it.
         run_id: In the bot's own records: the run that sent the message.

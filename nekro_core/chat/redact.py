@@ -1,4 +1,5 @@
-"""Removes a person from stored values, if the person asks to be forgotten. No I/O."""
+"""Removes a person from stored values, if the person asks to be forgotten. This module does no
+I/O."""
 
 import json
 import re
@@ -23,8 +24,8 @@ from nekro_core.chat.segments import (
 ERASED = "[erased]"
 """Replaces an id in a text."""
 SHORTEST = 5
-"""Shortest id, in characters, that is replaced in texts. A shorter id can be an ordinary word or
-number."""
+"""Minimum number of characters of an id that is replaced in texts. A shorter id may also be an
+ordinary word or number."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ class RedactionTarget:
 
     def value(self, value: Any) -> Any:
         """Redact a value from a plugin's stored JSON. Entries whose key is the person's id, and
-        objects about the person (`is_about`), are removed. A value that is the id alone becomes
-        None; in a list it is removed. Ids in texts are replaced."""
+        objects about the person (`is_about`), are removed. A value that is only the id becomes
+        None; if it is an item of a list, it is removed. Ids in texts are replaced."""
         match value:
             case dict():
                 return {
@@ -100,7 +101,7 @@ class RedactionTarget:
         return isinstance(value, str) and value in self.ids
 
     def is_about(self, value: Any) -> bool:
-        """Whether a JSON object has the person's id as one of its values."""
+        """Return True if a JSON object has the person's id as one of its values."""
         return isinstance(value, dict) and any(self._is(each) for each in value.values())
 
     def _segment(self, segment: Segment) -> Segment:

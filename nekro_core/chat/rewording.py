@@ -1,4 +1,4 @@
-"""Replaces the words of a message's segments by a text that somebody else has changed."""
+"""Replaces the words of a message's segments after a hook has changed the message's text."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,8 @@ def reworded(segments: Segments, before: str, now: str) -> Segments:
         now: The same text after the change.
 
     Returns:
-        The segments with the new words. If only one text segment differs, the mentions stay too.
+        The segments with the new words. If only one text segment has changed, mentions are kept
+        too; otherwise they are lost.
     """
     for place, old in enumerate(segments):
         if not isinstance(old, Text):

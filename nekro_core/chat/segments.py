@@ -24,8 +24,8 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         sha256: The hash of the bytes in hex; empty if not known.
         problem: Why the bot has no copy of a received medium; empty if it has one.
         seconds: The length of a sound; 0 if not known.
-        look: What is in a file that somebody posted, in one or two lines; empty if nobody has
-            looked. The lines quote the file.
+        look: A description of the content of a file that somebody posted, in one or two lines;
+            empty if the bot has not opened the file. The lines quote the file.
     """
 
     path: str = ""
@@ -44,8 +44,8 @@ class Text(msgspec.Struct, frozen=True, omit_defaults=True, tag="text"):
 
     Attributes:
         text: The text.
-        markdown: Whether the text is Markdown, as models write it. A platform with markup shows it
-            so; on another one, people see it without the marks.
+        markdown: Whether the text is Markdown, as models write it. A platform with formatted text
+            shows the formatting; on other platforms, people see the text without the marks.
     """
 
     text: str
@@ -154,7 +154,7 @@ class Notice(msgspec.Struct, frozen=True, tag="notice"):
     """An event in a chat that is not a message.
 
     Attributes:
-        kind: What happened: ``poke``, ``join``, ``leave``, ``recall``, ...
+        kind: The kind of event: ``poke``, ``join``, ``leave``, ``recall``, ...
         actor_id: The platform's id of the person who acted; may be empty.
         target_id: The platform's id of the person to whom it happened; may be empty.
         detail: The platform's word for the event; may be empty.

@@ -71,23 +71,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made_from.add_argument("--this-machine", action="store_true", help="this machine's Python")
     options = parser.parse_args(arguments)
     if options.command == "run":
-        # During the start, garbage collection would take half a second, because it checks all
-        # imported objects, which are never freed. The server enables it again when the bot is ready
-        # to answer.
+        # Switch the garbage collector off during the start. It would take half a second, because it
+        # checks all imported objects, which are never freed. The server enables it again when the
+        # bot is ready to answer.
         gc.disable()
         from nekro_core.app.server import run  # noqa: PLC0415 - imports the web server
 
         return run()
     if options.command == "plugin" and options.action == "check":
-        # It starts its second process before it imports the rest.
+        # This command starts a second process before it imports the bot.
         from nekro_core.cli.plugin_kit.check_command import check_command  # noqa: PLC0415
 
         return anyio.run(check_command, options)
-    from nekro_core.app.settings_sources import SettingsError  # noqa: PLC0415 - `run` needs none of it
     from nekro_core.cli.commands import find_command  # noqa: PLC0415 - `run` needs no other command
 
+    command = find_command(options.command)
+    from nekro_core.app.settings_sources import SettingsError  # noqa: PLC0415 - `run` needs none of it
+
     try:
-        return anyio.run(find_command(options.command), options)
+        return anyio.run(command, options)
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2

@@ -1,5 +1,5 @@
-"""Implements ``nekro accounts``: lists the bot's accounts, and changes the instance names that
-stand for them in chat keys."""
+"""Implements ``nekro accounts``: lists the bot's accounts, and changes their instance names, which
+stand for the accounts in chat keys."""
 
 import argparse
 import sys
@@ -20,7 +20,7 @@ from nekro_core.delivery.accounts import (
 from nekro_core.store import data_folder_in_use
 
 _WAIT_S = 4.0
-"""Longest wait until a running bot has applied the new name, in seconds."""
+"""Maximum wait in seconds until a running bot has applied the new name."""
 
 
 async def run(options: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """Implements ``nekro backup`` and ``nekro restore``.
 
-Both work on the files themselves. A backup may be made while the bot runs. A restore needs a data
-folder that no bot uses.
+Both commands work on the files themselves. A backup may be made while the bot runs. A restore needs
+a data folder that no bot uses.
 """
 
 import argparse
@@ -27,8 +27,9 @@ from nekro_core.backup.stage import check_backup
 from nekro_core.store import DataFolderLock, StoreError, data_folder_in_use
 
 PASSPHRASE = "BACKUP_PASSPHRASE"  # noqa: S105 (its name)
-"""The environment variable with the passphrase, for scripts. In a terminal the command asks. It is
-no setting of the bot, so it does not begin with ``NEKRO_``."""
+"""The environment variable with the passphrase, for scripts. In a terminal, the command asks for
+the passphrase. The variable is not a setting of the bot, so its name does not begin with
+``NEKRO_``."""
 
 _PHASES = {
     "database": "copying the database",
@@ -74,7 +75,7 @@ async def _make(options: argparse.Namespace, line: "_Line") -> None:
         if not data.is_dir():
             raise BackupRefused(f"there is no data folder {data}: start the bot once")
         if not data_folder_in_use(data):
-            # A bot that starts meanwhile could migrate the database.
+            # Keep bots from starting meanwhile, because they could migrate the database.
             stack.enter_context(DataFolderLock(data))
         target = Path(options.file) if options.file else own.free_path(time.time())
         work = BackupWork(line.report)
@@ -152,7 +153,7 @@ def _asked(question: str) -> str:
 
 
 class _Line:
-    """The line of progress in a terminal. It is called from another thread."""
+    """The line of progress in a terminal. `report` is called from another thread."""
 
     def __init__(self) -> None:
         self._shown = sys.stderr.isatty()

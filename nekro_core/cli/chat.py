@@ -26,7 +26,7 @@ from nekro_core.cli.fetch import fetch_weights
 from nekro_core.system.errors import NekroError
 
 _START_S = 180.0
-"""Time limit for the start of a bot, in seconds. It needs two, and much longer on a busy
+"""Time limit for the start of a bot, in seconds. A start takes 2 s, and much longer on a busy
 machine."""
 _END_S = 10.0
 """Time limit for the end of a started bot, in seconds. The bot needs 3 s at most."""
@@ -49,10 +49,12 @@ class _Gone(NekroError):
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Talk in the room and as the person that were named. Return the exit status."""
+    """Hold the conversation in the room and with the name that the command line gives. Return the
+    exit status."""
     settings = Settings.load()
     alone = not find_running_instance(settings.nekro_data_dir)
-    # The bot of this conversation would refuse the questions while it downloads its model.
+    # Download the model before a bot is started, because a bot refuses questions while it downloads
+    # its model.
     if alone and not settings.nekro_llm.configured and await fetch_weights(settings) is None:
         return 1
     return await talk(settings, room=options.room, speaker=options.name)
@@ -239,7 +241,8 @@ async def running_bot(
             while process.returncode is None and place is None:
                 await anyio.sleep(_POLL_S)
                 note = read_instance_file(data)
-                # The file may be from an earlier bot that was killed, so the process id must match.
+                # Compare the process id, because the file may be from an earlier bot that was
+                # killed.
                 place = note if note and note.pid == process.pid else None
         if place is None:
             out.write(f"the bot did not start; the end of {log} says why\n")

@@ -1,4 +1,5 @@
-"""``nekro doctor``: says what works on this machine and how to mend what does not."""
+"""Implements ``nekro doctor``: says which parts of the bot work on this machine, and how to repair
+those that do not."""
 
 import argparse
 import sys
@@ -11,7 +12,7 @@ from nekro_core.app.settings import Settings
 async def run(_: argparse.Namespace) -> int:
     """Print a line for each finding, with its remedy. Return 1 if something does not work."""
     settings = Settings.load()
-    # Secrets are removed, because people paste this output into bug reports, and an error from a
+    # Remove secrets from the output, because people paste it into bug reports, and an error from a
     # server may contain a key.
     out = RedactingStream(sys.stdout)
     out.add_secrets([*settings.secrets(), *stored_secrets(settings.nekro_data_dir)])

@@ -1,5 +1,5 @@
-"""``nekro documents``: shows the operator's documents, and copies them from the files to the
-database or back."""
+"""Implements ``nekro documents``: shows the operator's documents, and copies them from the files to
+the database or from the database to the files."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""``nekro fetch``: downloads the weights of the embedded model."""
+"""Implements ``nekro fetch``: downloads the weights of the embedded model."""
 
 import argparse
 import sys
@@ -6,12 +6,12 @@ from pathlib import Path
 
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.settings import Settings
-from nekro_core.llm.embedded import WeightsError, ensure_weights
+from nekro_core.llm.embedded.fetch import ensure_weights
+from nekro_core.llm.embedded.weights import WeightsError
 
 
 async def run(_: argparse.Namespace) -> int:
-    """Download the weights if they are not there, and print where they are. Return the exit
-    status."""
+    """Download the weights if they are missing, and print their path. Return the exit status."""
     path = await fetch_weights(Settings.load())
     if path is None:
         return 1
@@ -20,8 +20,8 @@ async def run(_: argparse.Namespace) -> int:
 
 
 async def fetch_weights(settings: Settings) -> Path | None:
-    """Download the weights of the embedded model if they are missing. Return None, and print why,
-    if this fails."""
+    """Download the weights of the embedded model if they are missing, and return their path. If
+    this fails, print the reason and return None."""
     line = ProgressLine(sys.stderr)
     try:
         return await ensure_weights(

@@ -1,4 +1,5 @@
-"""``nekro mcp``: offers tools to other agents over MCP, or lists the servers that the bot uses."""
+"""Implements ``nekro mcp``: offers tools to other agents over MCP, or lists the MCP servers that
+the bot uses."""
 
 import argparse
 import sys

@@ -1,6 +1,6 @@
 """Implements ``nekro memory export`` and ``nekro memory import``: notes as JSON lines.
 
-Both use the running bot, so the same checks, audit log and scope count as in the console.
+Both commands use the running bot, so the same checks, audit log and scopes apply as in the console.
 """
 
 import argparse
@@ -16,7 +16,8 @@ from nekro_core.app.settings import Settings
 from nekro_core.cli.operator_calls import OperatorCallFailed, checked_answer, operator_client
 
 _BATCH_CHARS = 500_000
-"""Characters of one request. A request may have 4 MiB, and a character up to 6 bytes in JSON."""
+"""Maximum number of characters in one request. A request may have 4 MiB, and a character takes up
+to 6 bytes in JSON."""
 
 
 async def run(options: argparse.Namespace) -> int:
@@ -67,7 +68,8 @@ async def _import(client: httpx.AsyncClient, options: argparse.Namespace) -> int
 
 
 def _write_new(path: Path, lines: str) -> None:
-    """Write a file that does not exist. It has words of people: only its owner may read it."""
+    """Write a file that does not exist yet. Only its owner may read it, because it contains words
+    of people."""
     path.touch(mode=0o600, exist_ok=False)
     path.write_text(lines, "utf-8")
 

@@ -19,13 +19,13 @@ class NewRefused(NekroError):
 
 
 def is_name(text: str) -> bool:
-    """Whether a text can be a module name and a part of a plugin's key."""
+    """Return True if a text can be a module name and a part of a plugin's key."""
     return bool(_NAME.match(text)) and not keyword.iskeyword(text)
 
 
 def require_name(what: str, name: str, *, lower_case: bool = False) -> None:
-    """Raise `NewRefused` for a name that cannot be a module name. With ``lower_case``, also for a
-    name that is not in lower case or is longer than 32 characters."""
+    """Raise `NewRefused` for a name that cannot be a module name. With ``lower_case``, also raise
+    it for a name that is not in lower case or is longer than 32 characters."""
     if not is_name(name) or (lower_case and not _LOWER.match(name)):
         letters = "at most 32 lower-case letters, digits" if lower_case else "letters, digits"
         raise NewRefused(

@@ -1,6 +1,7 @@
-"""Implements ``nekro operator``: lists and calls everything that an operator may see and do.
+"""Implements ``nekro operator``: lists, describes and calls the queries and actions of operators.
 
-It uses the HTTP API of the running bot, so the names, parameters and errors are the same.
+The command uses the HTTP API of the running bot, so names, parameters and errors are those of the
+API.
 """
 
 import argparse
@@ -23,7 +24,7 @@ Json = dict[str, Any]
 
 
 class OperatorCallFailed(NekroError):
-    """The bot refused a call, or none runs. The text says why."""
+    """The bot refused a call, or no bot runs. The text says why."""
 
 
 async def run(options: argparse.Namespace) -> int:
@@ -134,7 +135,8 @@ def _operations(document: Json) -> dict[str, Json]:
 
 
 def _parameters(written: list[str], about: Json) -> Json:
-    """Read ``name=value``. A value is JSON if the parameter is no text and the value is JSON."""
+    """Read parameters in the form ``name=value``. If a parameter is not a text, its value is read
+    as JSON if possible."""
     parameters: Json = {}
     for each in written:
         name, equals, text = each.partition("=")

@@ -1,7 +1,8 @@
 """Implements ``nekro outbox``: lists, resends or drops messages that were not sent or whose
 delivery is unknown.
 
-It uses the HTTP API of the running bot. If no bot runs, it opens the database itself.
+The command uses the HTTP API of the running bot. If no bot runs, the command opens the database
+itself.
 """
 
 import argparse
@@ -129,6 +130,6 @@ def _table(messages: list[dict[str, Any]]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Shorten a text, and replace characters that would control the terminal: the text may come
-    from other people."""
+    """Shorten a text, and replace characters that would control the terminal, because the text may
+    come from other people."""
     return "".join(c if c.isprintable() else " " for c in text[:_SHOWN])

@@ -1,4 +1,4 @@
-"""``nekro restart``: restarts the running bot in place."""
+"""Implements ``nekro restart``: restarts the running bot. The process stays the same."""
 
 import argparse
 import os
@@ -13,12 +13,12 @@ from nekro_core.app.settings import Settings
 from nekro_core.system.atomic_files import WatchedFile
 
 _LONG_S = 60.0
-"""Longest wait for the bot. It usually answers again within 5 s."""
+"""Maximum wait in seconds until the bot answers again. It usually answers within 5 s."""
 
 
 async def restart(_: argparse.Namespace) -> int:
     """Ask the bot of this data folder to restart, and wait until it answers again. Raises
-    `SettingsError` if the settings are wrong; then the bot goes on."""
+    `SettingsError` if the settings are wrong; then the bot is not restarted."""
     data = Settings.load().nekro_data_dir
     place = find_running_instance(data)
     if place is None:

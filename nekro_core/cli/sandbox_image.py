@@ -1,4 +1,4 @@
-"""``nekro sandbox image``: makes an image for boxes in containers."""
+"""Implements ``nekro sandbox image``: makes an image for boxes in containers."""
 
 import argparse
 import sys

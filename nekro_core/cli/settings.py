@@ -1,4 +1,5 @@
-"""``nekro get`` and ``nekro set``: shows and changes settings, with or without a running bot."""
+"""Implements ``nekro get`` and ``nekro set``, which show and change settings, with or without a
+running bot."""
 
 import argparse
 import json
@@ -20,7 +21,7 @@ _WIDTH = 100
 
 
 async def get(options: argparse.Namespace) -> int:
-    """Print one setting, or all, or those of a table. Secrets are never printed."""
+    """Print one setting, the settings of a table, or all settings. Secrets are never printed."""
     infos = await SettingsEditor().infos()
     wanted = options.name.strip().removesuffix(".")
     if not wanted:
@@ -45,7 +46,8 @@ async def get(options: argparse.Namespace) -> int:
 
 
 async def change(options: argparse.Namespace) -> int:
-    """Write settings into the file, remove them, or move them there from ``.env``."""
+    """Write settings into the file, remove settings from it, or move settings from ``.env`` into
+    it."""
     editor = SettingsEditor()
     try:
         values = _wanted(options)
@@ -66,7 +68,7 @@ async def change(options: argparse.Namespace) -> int:
 
 
 class _Misused(NekroError):
-    """The words of the command make no sense together."""
+    """The arguments of the command do not fit together."""
 
 
 def _wanted(options: argparse.Namespace) -> dict[str, Any]:
@@ -78,7 +80,8 @@ def _wanted(options: argparse.Namespace) -> dict[str, Any]:
     if options.unset:
         return dict.fromkeys(words)
     if len(words) == 1 and not sys.stdin.isatty():
-        # A secret on the command line would be in the shell's history and in the list of processes.
+        # Read a single value from stdin, for secrets: on the command line, a secret would be in the
+        # shell's history and in the list of processes.
         return {words[0]: sys.stdin.read().rstrip("\n")}
     if len(words) % 2:
         raise _Misused(f"{words[-1]} has no value: expected pairs of names and values")

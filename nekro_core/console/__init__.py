@@ -1,2 +1,2 @@
-"""The operator's web site: the login and the guard of every request, the pages, and the HTTP API.
-Pages and API call `nekro_core.operator`."""
+"""Serves the operator's web site: the login, the check of every request, the pages, and the HTTP
+API. The pages and the API call `nekro_core.operator`."""

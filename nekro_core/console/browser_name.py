@@ -1,4 +1,4 @@
-"""Reads the name of a browser and of its system from what the browser says about itself."""
+"""Reads the names of a browser and of its operating system from the header ``User-Agent``."""
 
 import re
 
@@ -10,7 +10,8 @@ _BROWSERS = (
     (r"(?:Headless)?(?:Chrome|CriOS)/(\d+)", "Chrome"),
     (r"Version/(\d+)[\d.]* (?:Mobile/\S+ )?Safari/", "Safari"),
 )
-"""In this order, since most browsers also name Chrome and Safari."""
+"""The patterns are tried in this order. Chrome and Safari are last, because most browsers also name
+them."""
 _SYSTEMS = (
     ("iPhone", "iPhone"),
     ("iPad", "iPad"),

@@ -10,7 +10,7 @@ from nekro_core.console.view import View
 
 Kind = Literal["bar", "line"]
 Point = tuple[str, float]
-"""A wall time such as ``2026-11-23T10:00`` and a value."""
+"""A local time such as ``2026-11-23T10:00``, and a value."""
 _FORMS = {"hour": "{MM}-{dd} {HH}:{mm}", "day": "{MM}-{dd}", "month": "{yyyy}-{MM}"}
 
 
@@ -26,8 +26,8 @@ class Line:
 
 
 class ChartCard:
-    """A chart over time, with its table and its CSV file. `update` shows other values; what a
-    person has opened or hidden stays.
+    """A chart over time, with its table and its CSV file. `update` shows other values. An opened
+    table stays open, and hidden series stay hidden.
 
     Args:
         view: The opened page.
@@ -54,7 +54,8 @@ class ChartCard:
         with ui.element("section").classes("nc-card nc-chart-card"):
             heading = ui.label(title).classes("nc-section nc-chart-title")
             heading.props('role="heading" aria-level="3"')
-            # As SVG, the chart takes its colours from the style sheet, also when the theme changes.
+            # As SVG, the chart takes its colours from the style sheet, so that they change with the
+            # theme.
             self._chart = ui.echart(_options(lines, period, kind), renderer="svg")
             self._chart.classes("nc-chart").props["role"] = "img"
             self._chart.props["aria-label"] = f"{title}: {', '.join(each.name for each in lines)}"
@@ -78,7 +79,7 @@ class FoldedTable:
     Args:
         view: The opened page.
         title: What the table shows.
-        columns: The headings of the columns by the keys of the rows. The first one is the name.
+        columns: The headings of the columns by the keys of the rows. The first column is the name.
         rows: The rows.
         csv: Makes the text of the CSV file.
         file_name: The name of the CSV file.
@@ -137,7 +138,7 @@ def _options(lines: Sequence[Line], period: str, kind: Kind) -> dict[str, Any]:
         "animation": False,
         "grid": {"left": 8, "right": 16, "top": 36, "bottom": 4, "containLabel": True},
         "legend": {
-            "type": "scroll",  # on one line, else it would lie on the chart
+            "type": "scroll",  # on one line; a second line would cover the chart
             "top": 0,
             "left": 0,
             "icon": "roundRect",
@@ -182,7 +183,8 @@ def _series(line: Line, kind: Kind) -> dict[str, Any]:
         "lineStyle": {"color": colour, "width": 2},
         "barMaxWidth": 26,
         "showSymbol": len(line.points) < 40,
-        # A highlight needs a lighter colour, which cannot be computed from a variable.
+        # No highlight: it would need a lighter colour, which cannot be computed from a variable of
+        # the style sheet.
         "emphasis": {"disabled": True},
         **({"stack": line.stack} if line.stack else {}),
     }

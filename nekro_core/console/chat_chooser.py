@@ -1,4 +1,4 @@
-"""Draws the choice of a chat, and a search from which several chats are chosen."""
+"""Draws an input in which one chat is chosen, and a search in which several chats are chosen."""
 
 from typing import Any
 
@@ -12,22 +12,23 @@ from nekro_core.operator.chat_views import ChatRowView, ChatsView
 from nekro_core.system.errors import NekroError
 
 _OFFERED = 30
-"""Chats that the choice of one offers at once."""
+"""Maximum number of chats that the input for one chat offers at once."""
 _PAGE = 20
 _WHOLE_PAGE = 500
-"""How many chats are read in one step when the person chooses all found ones."""
+"""Number of chats that are read at once when the person chooses all chats that were found."""
 _MOST_NAMED = 30
-"""Maximum number of chosen chats that are shown by name. Of the others, the number is shown."""
+"""Maximum number of chosen chats that are shown by name. For the other chats, only their number is
+shown."""
 
 
 async def choose_chat(view: View, label: str, value: str = "") -> ui.select:
-    """Draw the input where it is called. It offers the chats with the newest messages, and those
-    that fit what the person types. Its value is a chat key, or None.
+    """Draw the input into the current element of the page. The input offers the chats with the
+    newest messages, and those that match what the person types. Its value is a chat key, or None.
 
     Args:
         view: The opened page.
         label: What the input is called.
-        value: The chosen chat at first; empty for none.
+        value: The chat that is chosen at the beginning; empty for none.
 
     Returns:
         The input.
@@ -75,7 +76,7 @@ class ChatChooser:
         self._looked = 0
 
     async def draw(self) -> None:
-        """Draw the search and the chosen chats where this function is called."""
+        """Draw the search and the chosen chats into the current element of the page."""
         view = self._view
         platforms = await view.operator.platforms.listed(view.actor)
         names = {"": view.say("broadcast.every_platform")}
@@ -104,7 +105,7 @@ class ChatChooser:
         await self._search()
 
     async def clear(self) -> None:
-        """Choose no chat."""
+        """Remove all chats from the choice."""
         self.chosen.clear()
         for box in self._boxes.values():
             box.value = False
@@ -114,7 +115,7 @@ class ChatChooser:
         self._looked += 1
         mine = self._looked
         page = await self._page(0, _PAGE)
-        if mine != self._looked:  # the person has typed more meanwhile
+        if mine != self._looked:  # the person has meanwhile typed more
             return
         self._boxes.clear()
         self._found.clear()

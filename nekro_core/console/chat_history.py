@@ -1,4 +1,5 @@
-"""Draws the history of a chat: live, older messages on demand, and a search in it."""
+"""Draws the history of a chat. New messages appear by themselves, older messages on demand. The
+history can be searched."""
 
 from collections.abc import Callable
 
@@ -17,10 +18,9 @@ _MOST_UNDECIDED = 20
 _LOOK_S = 1.0
 """Seconds between two reads of the decisions about the newest messages."""
 _TO_END = (
-    "const h = document.querySelector('.nc-chat-history'); "
-    "if (h) {condition} h.scrollTop = h.scrollHeight;"
+    "const h = document.querySelector('.nc-chat-history'); if (h) h.scrollTop = h.scrollHeight;"
 )
-_AT_END = "if (h.scrollHeight - h.scrollTop - h.clientHeight < 500)"
+"""Where the person reads the end, ``console.js`` keeps new messages in view."""
 
 
 class ChatHistory:
@@ -52,7 +52,7 @@ class ChatHistory:
         self._view.while_open(self._look_for_decisions)
 
     async def show(self, *, before: int) -> None:
-        """Show the messages before one, from here on; 0 for the newest."""
+        """Show the messages before the message ``before``; with 0, the newest messages."""
         lines = await self._area.history(
             self._view.actor, chat_key=self._chat_key, before=before, limit=_PAGE
         )
@@ -66,7 +66,7 @@ class ChatHistory:
                 ui.label(self._view.say("chats.no_messages")).classes("nc-soft")
             for line in lines:
                 self._draw(line)
-        ui.run_javascript(_TO_END.format(condition=""))
+        ui.run_javascript(_TO_END)
 
     async def _read_older(self) -> None:
         first = min(self._lines, default=0)
@@ -99,8 +99,8 @@ class ChatHistory:
                             self._on_working(busy)
 
     async def _catch_up(self) -> None:
-        """Draw what happened between the reading of the page and the first event, or while events
-        were dropped."""
+        """Draw what happened after the first messages were read and before the first event arrived,
+        or while events were dropped."""
         chat = await self._area.one(self._view.actor, chat_key=self._chat_key)
         self._on_working(chat.working)
         if self._before:
@@ -132,7 +132,6 @@ class ChatHistory:
             drawn = self._draw(found[0])
             if newer:
                 drawn.move(target_index=place)
-        ui.run_javascript(_TO_END.format(condition=_AT_END))
 
     async def _look_for_decisions(self) -> None:
         while True:
@@ -149,7 +148,8 @@ class ChatHistory:
 
 
 def draw_search(view: View, chat_key: ChatKey, history: ChatHistory) -> None:
-    """Draw the search in a chat. A click on a hit shows the history up to there."""
+    """Draw the search in a chat. A click on a message that was found shows the history up to this
+    message."""
     words = ui.input(view.say("chats.search")).props("outlined dense clearable")
     words.classes("nc-wide")
     found = ui.element("div").classes("nc-chat-found")

@@ -1,4 +1,4 @@
-"""Draws what the bot keeps about a chat, and how it is erased."""
+"""Draws how much data the bot keeps about a chat, and the dialog that erases a person."""
 
 from nicegui import ui
 
@@ -46,7 +46,7 @@ async def draw_kept(view: View, chat_key: ChatKey) -> None:
 
 
 async def erase_person(view: View, chat_key: ChatKey, user_id: str) -> bool:
-    """Ask with what would be deleted, and then erase a person.
+    """Show what would be deleted, ask, and then erase a person.
 
     Args:
         view: The opened page.

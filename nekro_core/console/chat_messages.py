@@ -17,7 +17,8 @@ from nekro_core.store import DecisionReason
 
 
 def draw_message(view: View, message: MessageView) -> tuple[ui.element, ui.element]:
-    """Draw a message. Returns its element, and the part of it that says why it was answered."""
+    """Draw a message. Returns its element, and the inner element that says why the message was
+    answered."""
     kind = "" if message.author.value == "person" else f" nc-chat-line-{message.author.value}"
     with ui.element("article").classes(f"nc-chat-line{kind}") as line:
         if message.recalled:
@@ -33,12 +34,14 @@ def draw_message(view: View, message: MessageView) -> tuple[ui.element, ui.eleme
                 _draw_recalled(view, message, bubble)
             else:
                 _draw_parts(view, message, message.segments, iter(message.media))
-        with ui.element("div").classes("nc-row"):
-            if message.recalled:
-                badge(view.say("chats.recalled"), "warn")
-            if message.author.value == "bot" and message.state.value != "sent":
-                badge(message.state.value, "warn")
-        why = ui.element("div").classes("nc-chat-why")
+        unsent = message.author.value == "bot" and message.state.value != "sent"
+        if message.recalled or unsent:
+            with ui.element("div").classes("nc-row"):
+                if message.recalled:
+                    badge(view.say("chats.recalled"), "warn")
+                if unsent:
+                    badge(message.state.value, "warn")
+        why = ui.element("div").classes("nc-chat-why nc-row")
         draw_decision(view, message.decision, why)
     return line, why
 
@@ -75,7 +78,7 @@ def reason_text(view: View, reason: str, detail: str) -> str:
 
 
 def _signs_text(view: View, detail: str) -> str:
-    """Return in words how likely a message goes to the bot, and why; see
+    """Return a sentence that says how likely a message is meant for the bot, and why; see
     `nekro_core.agent.participation.verdict.FollowVerdict.detail`."""
     likely, *signs = detail.split()
     percent = f"{100 * float(likely):.0f}" if likely.replace(".", "", 1).isdigit() else "?"
@@ -89,7 +92,7 @@ def draw_decision(view: View, decision: DecisionView, why: ui.element) -> None:
     why.clear()
     if not decision.reason:
         return
-    with why, ui.element("div").classes("nc-row"):
+    with why:
         ui.label(reason_text(view, decision.reason, decision.detail)).classes("nc-lines")
         if decision.turn_id:
             ui.link(
@@ -170,7 +173,8 @@ def _draw_medium(view: View, seq: int, kind: str, medium: MediumView) -> None:
 
 
 NEED_DETAIL = frozenset({"named", "forced", "goes_on", "unasked"})
-"""Reasons whose sentence names something that a turn of an erased message does not know."""
+"""Reasons whose sentence contains the detail of the decision. If the message of a turn was erased,
+the turn does not have this detail."""
 _SIGNED = frozenset({DecisionReason.GOES_ON, DecisionReason.NOT_ADDRESSED})
-"""Reasons whose detail has signs (`TalkSign`)."""
+"""Reasons whose detail contains values of `TalkSign`."""
 _MIME = {"img": "image", "audio": "audio", "video": "video"}

@@ -20,7 +20,7 @@ QUOTAS = ("turns", "tokens", "money")
 
 
 async def draw_members(view: View, chat_key: ChatKey) -> None:
-    """Draw the people of a chat with their roles and use."""
+    """Draw the people of a chat with their roles and what they used."""
 
     @ui.refreshable
     async def show() -> None:
@@ -69,7 +69,7 @@ def _draw_member(
 
 
 async def _draw_quota(view: View, chat_key: ChatKey, member: MemberView) -> None:
-    """Open a dialog with how much a person may use."""
+    """Open a dialog in which the quota of a person is changed."""
     area, say = view.operator.chats, view.say
     place = (await area.one(view.actor, chat_key=chat_key)).platform
     now = await area.person_quota(view.actor, place=place, user_id=member.user_id)

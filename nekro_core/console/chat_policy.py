@@ -1,4 +1,4 @@
-"""Draws how the bot behaves in a chat, as a form. Each field is saved by itself."""
+"""Draws a form of how the bot behaves in a chat. Each field is saved separately."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -27,8 +27,8 @@ async def draw_policy(view: View, chat_key: ChatKey) -> None:
 
 
 class _PolicyForm:
-    """The form. If somebody else changes the policy, what is typed stays, and the person is told;
-    saving is refused until the policy was read again."""
+    """The form. If somebody else changes the policy, the typed values stay and the person is told.
+    Saving is then refused until the page has read the new policy."""
 
     def __init__(self, view: View, chat_key: ChatKey) -> None:
         self._view, self._chat_key = view, chat_key
@@ -41,7 +41,7 @@ class _PolicyForm:
         self._fields = ui.element("div").classes("nc-list")
 
     async def begin(self) -> None:
-        """Draw the fields, and look for changes of others while the page is open."""
+        """Draw the fields, and check for other people's changes while the page is open."""
         await self._read()
         ui.timer(_LOOK_S, self._look, immediate=False)
 
@@ -70,7 +70,7 @@ class _PolicyForm:
         ui.label(policy.persona[:600]).classes("nc-soft nc-small nc-text")
         self._listed(policy, "names", policy.names)
         chosen = str(own.get("model", ""))
-        chain = [chosen] if "," in chosen else []  # a chain, which a chat command has set
+        chain = [chosen] if "," in chosen else []  # several models, set by a chat command
         self._choice(policy, "model", [*models, *chain], chosen)
         ui.label(say("chats.model_now", model=policy.model)).classes("nc-soft nc-small")
         self._choice(policy, "mode", ["code", "tools"], policy.mode)
@@ -166,8 +166,9 @@ class _PolicyForm:
             ui.button(self._view.say("chats.save"), on_click=save).props("flat dense no-caps")
 
     async def _put(self, field: str, value: Any, boxes: _Inputs) -> None:
-        """Save a field. ``boxes`` are its inputs, by the name that follows ``value.`` in a problem;
-        the empty name is the input for all other problems."""
+        """Save a field. ``boxes`` are the inputs of the field. The key of an input is the name
+        after ``value.`` in the problems that the input shows. The input with an empty key shows all
+        other problems."""
         given = {
             "chat_key": str(self._chat_key),
             "field": field,

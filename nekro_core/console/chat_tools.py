@@ -32,7 +32,7 @@ class _ToolSwitches:
 
     @ui.refreshable_method
     async def draw(self) -> None:
-        """Draw all plugins. Those that were opened stay open."""
+        """Draw all plugins. Plugins whose lists were open stay open."""
         area, view = self._view.operator.chats, self._view
         tools = await area.tools(view.actor, chat_key=self._chat_key)
         policy = await area.policy(view.actor, chat_key=self._chat_key)
@@ -66,7 +66,8 @@ class _ToolSwitches:
 
             def fill(opened: bool) -> None:
                 (self._opened.add if opened else self._opened.discard)(plugin)
-                # A chat may have hundreds of tools; those of a plugin are drawn when it is opened.
+                # A chat may have hundreds of tools. So the tools of a plugin are drawn only when
+                # the person opens the plugin.
                 if opened and not part.default_slot.children:
                     with part:
                         for each in tools:
@@ -106,4 +107,4 @@ class _ToolSwitches:
             refresh=self.draw.refresh,
         )
         if changed is None:
-            await self.draw.refresh()  # the switch shows again what is in force
+            await self.draw.refresh()  # put the switch back to the state in force

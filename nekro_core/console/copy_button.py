@@ -9,14 +9,14 @@ from nekro_core.console.view import View
 
 
 def copy_button(view: View, text: str, name: str, *, labelled: bool = False) -> ui.button:
-    """Draw a button that copies a text, and tells whether it was copied. Copying happens in the
-    browser, because browsers allow it only while a click is handled.
+    """Draw a button that copies a text and says whether it was copied. A script in the browser
+    copies, because browsers allow copying only while they handle a click.
 
     Args:
         view: The opened page.
         text: The text that is copied.
-        name: What the text is, for screen readers, if the button has no word.
-        labelled: Whether the button has a word beside its picture.
+        name: What the text is. Screen readers read this if the button has no word.
+        labelled: Whether the button has a word beside its icon.
 
     Returns:
         The button.
@@ -31,6 +31,6 @@ def copy_button(view: View, text: str, name: str, *, labelled: bool = False) -> 
     button.props("outline no-caps" if labelled else "flat dense round")
     if not labelled:
         button.props["aria-label"] = view.say("copy.copy", what=name)
-    # A JSON text is a JavaScript expression.
+    # JSON is also valid as a JavaScript expression.
     button.on("click", told, js_handler=f"async () => emit(await copyText({json.dumps(text)}))")
     return button

@@ -1,4 +1,4 @@
-"""Serves whole files over HTTP: backups, which are also uploaded, and the log. See
+"""Serves downloads of backups and of the log over HTTP, and takes uploads of backups. See
 docs/http-api.md."""
 
 from collections.abc import Callable, Coroutine

@@ -7,7 +7,7 @@ from nicegui import ui
 
 from nekro_core.console.view import View
 from nekro_core.console.widgets import badge, confirm, job_text, needs_role
-from nekro_core.llm.embedded import EmbeddedPhase, EmbeddedState
+from nekro_core.llm.embedded.model import EmbeddedPhase, EmbeddedState
 from nekro_core.operator.actions import BoundAction
 from nekro_core.operator.embedded import EmbeddedView, WeightsView
 from nekro_core.operator.errors import OperatorError
@@ -17,7 +17,8 @@ from nekro_core.operator.roles import AccessRole
 _LOOK_S = 1.0
 """Seconds between two reads of the state of the downloads."""
 _LOOKS_PER_READ = 3
-"""The list of files is read less often than the downloads: that reads the header of each file."""
+"""The list of files is read only at each third read of the downloads, because it reads the header
+of each file."""
 _PHASES = {
     EmbeddedPhase.IDLE: "",
     EmbeddedPhase.DOWNLOADING: "warn",
@@ -29,13 +30,14 @@ _PHASES = {
 
 
 async def draw_embedded(view: View) -> None:
-    """Draw the section where it is called. It follows what happens while the page is open."""
+    """Draw the section into the current element of the page. It shows changes while the page is
+    open."""
     await _Section(view).begin()
 
 
 class _Section:
-    """The section. Downloads belong to the bot: they go on when the page is closed, and every
-    opened page shows them."""
+    """The section. The bot, not the page, runs the downloads: they continue when the page is
+    closed, and every open page shows them."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -147,7 +149,7 @@ class _Section:
     async def _remove(self, weights: WeightsView) -> None:
         view, file = self._view, weights.file
         size = view.say("models.file_size", size=_size(file.bytes))
-        with self._jobs:  # not in the list, which may be drawn anew meanwhile
+        with self._jobs:  # the dialog stays if the list is drawn anew
             agreed = await confirm(
                 view, view.say("models.delete_ask", name=file.name), details=size
             )
@@ -246,7 +248,7 @@ class _JobRow:
                 )
 
     def show(self, job: JobView) -> None:
-        """Show how far it is."""
+        """Show the progress of the download."""
         told = job_text(self._view, job)
         if job.total:
             told = f"{told} · {_size(job.done)} / {_size(job.total)}"
@@ -256,8 +258,8 @@ class _JobRow:
 
 
 def _state_of(shown: EmbeddedView) -> object:
-    """Return what the card of the state shows. The free memory is rounded to 100 MB, because it
-    changes all the time."""
+    """Return the values that the card of the state shows; the card is drawn again if they have
+    changed. The free memory is rounded to 100 MB, because it changes all the time."""
     memory = (shown.memory.total, shown.memory.available // 100_000_000)
     return shown.state, shown.chosen, shown.context_tokens, memory
 

@@ -58,7 +58,7 @@ def file_routes(operator: Operator, actor_of: ActorOf) -> APIRouter:
             data = await operator.boxes.read_file(ChatKey.parse(chat), box, path)
         except NekroError as error:
             return _refused(404, str(error))
-        # Without a known type, the file is always a download.
+        # No type is given, so that the browser always downloads the file and does not show it.
         answer = media_response(Media(name=path.rpartition("/")[2]), data, "")
         answer.headers["Cache-Control"] = "no-store"
         return answer

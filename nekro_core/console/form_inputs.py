@@ -1,4 +1,4 @@
-"""The inputs of single values: texts, numbers, truth values, choices, JSON, secrets."""
+"""Draws the inputs of single values: texts, numbers, truth values, choices, JSON, secrets."""
 
 import json
 import math
@@ -91,7 +91,8 @@ class ValueInput:
 
 
 class SecretInput:
-    """A secret. It is never shown: an empty input keeps the one that is set."""
+    """A secret. It is never shown. If the input is empty, the secret that is set does not
+    change."""
 
     def __init__(self, setting: FormSetting, own: FormField, value: Any, place: Place) -> None:
         self._own, self._first = own, value
@@ -190,7 +191,7 @@ def _choice(own: FormField, title: str, value: Any) -> ValueElement[Any]:
 
 
 def _options(own: FormField, value: Any) -> list[Any]:
-    """The choices, and the present value if it is not among them."""
+    """Return the choices, and the present value if it is not among them."""
     present = value if own.several and isinstance(value, list) else [value]
     return [*own.choices, *(each for each in present if each not in (None, *own.choices))]
 
@@ -200,7 +201,8 @@ def _text(value: Any) -> str:
 
 
 def _number(text: str) -> Any:
-    """Return the number. Return a text that is no number as it is: the file's check refuses it."""
+    """Return the number in a text. If the text is not a number, return the text; the check of the
+    configuration then refuses it."""
     text = text.strip()
     if _WHOLE.fullmatch(text):
         return int(text)

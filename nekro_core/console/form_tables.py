@@ -1,4 +1,4 @@
-"""The inputs of tables and lists, which contain other inputs."""
+"""Draws the inputs of tables and lists, which contain other inputs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -46,7 +46,7 @@ def draw_field(setting: FormSetting, own: FormField, value: Any, place: Place) -
 def draw_fields(
     setting: FormSetting, fields: Sequence[FormField], values: Mapping[str, Any], place: Place
 ) -> dict[str, FormInput]:
-    """Draw the inputs of several fields, those of a group below its heading."""
+    """Draw the inputs of several fields. Fields of a group are below the heading of the group."""
     inputs: dict[str, FormInput] = {}
     shown = [each for each in fields if not each.hidden]
     for group in sorted({each.group for each in shown}, key=lambda name: name != ""):
@@ -77,7 +77,7 @@ class TableInput:
         """See `FormInput.read`."""
         made = read_inputs(self._inputs, place, problems)
         if isinstance(self._first, Mapping):
-            # What the form does not show stays.
+            # Values that the form does not show are sent back unchanged.
             hidden = {name: each for name, each in self._first.items() if name not in self._inputs}
             return {**hidden, **made}
         untouched = made == self._begin and not self._own.required
@@ -99,13 +99,13 @@ class TableInput:
 
 
 class _Rows:
-    """A list of inputs that a person makes longer and shorter."""
+    """A list of inputs to which a person adds inputs, and from which they remove inputs."""
 
     def __init__(self, setting: FormSetting, own: FormField, value: Any, place: Place) -> None:
         self._setting, self._own, self._first, self._place = setting, own, value, place
         self._locked = setting.read_only or own.read_only
         item = own.item or FormField(name="", kind=FieldKind.ANY)
-        # Each input needs a name, for people who do not see where it is.
+        # Each input needs a name for screen readers.
         named = item.titles or item.title
         self._item = item if named else replace(item, title=own.title_in(setting.view.language))
         self._rows: list[tuple[Element, ui.input | None, FormInput]] = []
@@ -232,7 +232,7 @@ class NamesInput(_Rows):
 def read_inputs(
     inputs: Mapping[str, FormInput], place: Place, problems: dict[str, str]
 ) -> dict[str, Any]:
-    """Read several inputs; values that are absent are left out."""
+    """Read several inputs. Inputs that send no value are left out."""
     read = {name: each.read((*place, name), problems) for name, each in inputs.items()}
     return {name: value for name, value in read.items() if value is not ABSENT}
 

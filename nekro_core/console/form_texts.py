@@ -1,4 +1,4 @@
-"""What all inputs of a form share, and the texts around them."""
+"""Defines what all inputs of a form have in common, and draws the texts around them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ _LONG_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormSetting:
-    """What all inputs of a form share.
+    """What all inputs of a form have in common.
 
     Attributes:
         view: The opened page.
@@ -41,14 +41,14 @@ class FormInput(Protocol):
     """The input of one field."""
 
     def read(self, place: Place, problems: dict[str, str]) -> Any:
-        """Return what is entered; `ABSENT` if nothing is to be sent. What cannot be read goes into
-        ``problems`` by its place."""
+        """Return the entered value; `ABSENT` if no value is to be sent. If the value cannot be
+        read, add the reason to ``problems`` under the place of the field."""
 
     def show_problem(self, place: Sequence[str], text: str) -> None:
         """Show what is wrong with the value at a place inside of this field."""
 
     def clear_problems(self) -> None:
-        """Take all shown problems away."""
+        """Remove all shown problems."""
 
 
 class ProblemLine:
@@ -59,24 +59,24 @@ class ProblemLine:
         self.label.set_visibility(False)
 
     def show(self, text: str) -> None:
-        """Show a text, below those that are shown already."""
+        """Show a text below the texts that are already shown."""
         self.label.text = f"{self.label.text}\n{text}" if self.label.text else text
         self.label.set_visibility(True)
 
     def clear(self) -> None:
-        """Take all texts away."""
+        """Remove all texts."""
         self.label.text = ""
         self.label.set_visibility(False)
 
 
 def title_of(setting: FormSetting, own: FormField) -> str:
-    """What a form calls a field, with a star if it must be filled in."""
+    """Return the title of a field, with a star if the field must be filled in."""
     title = own.title_in(setting.view.language)
     return f"{title} *" if own.required and not setting.read_only else title
 
 
 def lock(setting: FormSetting, own: FormField, element: Element) -> None:
-    """Let nobody change an input that is only shown."""
+    """Disable an input if its field or the form is read-only."""
     if setting.read_only or own.read_only:
         element.props("disable")
 
@@ -91,7 +91,8 @@ def draw_legend(setting: FormSetting, own: FormField) -> None:
 
 
 def describe(setting: FormSetting, own: FormField, element: Element, value: Any = ABSENT) -> None:
-    """Draw the explanation below an input. It has the default if the value is another one."""
+    """Draw the explanation below an input. If the value is not the default, the explanation also
+    names the default."""
     lines = _about(setting, own)
     text = "" if value in (ABSENT, own.default) else _default(setting, own.default)
     if text and len(text) <= _LONG_CHARS and "\n" not in text:

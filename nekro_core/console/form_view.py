@@ -1,10 +1,10 @@
 """Draws a form from a list of fields (`nekro_core.plugins.forms.fields.FormField`).
 
-It is used for configurations of plugins, arguments of tools, accounts of platforms, models and
-settings. Fields come from a pydantic model or a JSON Schema with
+`FormView` is used for configurations of plugins, arguments of tools, accounts of platforms, models
+and settings. Fields come from a pydantic model or a JSON Schema with
 `nekro_core.plugins.forms.from_schema.fields_of_schema`::
 
-    form = FormView(view, fields, values)          # draws it where it is called
+    form = FormView(view, fields, values)          # draws the form
 
     async def save() -> None:
         change = await form.send(
@@ -18,12 +18,13 @@ settings. Fields come from a pydantic model or a JSON Schema with
 
     ui.button(view.say("form.save"), on_click=save)
 
-`send` shows each of `InvalidParameters.problems` at its field, and tells if somebody else has
-changed the same thing meanwhile. What the person typed stays until the caller draws the form anew.
+`send` shows each of `InvalidParameters.problems` at its field, and says if somebody else has
+changed the same values meanwhile. The typed values stay until the caller draws the form anew.
 
-Secrets are never shown. Values may have ``{"$secret": "place"}`` for a secret that is set (this
-goes back unchanged while nobody types another one), or leave it out, and name the place in
-``kept`` (then it is left out again).
+Secrets are never shown. There are two ways to say that a secret is set. Either its value is
+``{"$secret": "place"}``, and the form sends this back unless the person types a new secret. Or the
+values leave the secret out and its place is in ``kept``, and the form also leaves it out unless the
+person types a new secret.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -87,13 +88,13 @@ class FormView:
 
     @property
     def is_touched(self) -> bool:
-        """Whether something other than the first values is entered."""
+        """Return True if a value was changed since the form was drawn."""
         problems: dict[str, str] = {}
         return read_inputs(self._inputs, (), problems) != self._first or bool(problems)
 
     def values(self) -> dict[str, Any] | None:
-        """Return all values that are to be sent; None if something entered cannot be read. Each
-        problem is shown at its field."""
+        """Return all values that are to be sent; None if a value cannot be read. Each problem is
+        shown at its field."""
         self.clear_problems()
         problems: dict[str, str] = {}
         entered = read_inputs(self._inputs, (), problems)
@@ -103,7 +104,7 @@ class FormView:
         return entered
 
     def changed(self) -> dict[str, Any] | None:
-        """Return only the values that the person changed; for the rest, see `values`."""
+        """Return only the values that the person changed. Otherwise like `values`."""
         entered = self.values()
         if entered is None:
             return None
@@ -114,7 +115,7 @@ class FormView:
         }
 
     def show_problems(self, problems: Mapping[str, str]) -> None:
-        """Show problems at their fields, and the others below the form.
+        """Show each problem at its field, and problems without a field below the form.
 
         Args:
             problems: By place, for example ``server.port``, with or without the prefix.

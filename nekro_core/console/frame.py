@@ -1,4 +1,4 @@
-"""Draws what all pages of the console share: navigation, search, theme and language."""
+"""Draws what all pages of the console have in common: navigation, search, theme and language."""
 
 from collections.abc import Awaitable, Callable
 from copy import copy
@@ -25,16 +25,16 @@ from nekro_core.store import StoreUnavailable
 from nekro_core.system.errors import NekroError
 
 RECONNECT_S = 20.0
-"""Maximum seconds that a browser may be disconnected and still keep its page, with everything that
-was typed. After a longer time it loads the page again."""
+"""If a browser is disconnected for at most this many seconds, it keeps its page, with everything
+that was typed. After a longer time, it loads the page again."""
 _LEFT_S = 0.5
-"""The same as `RECONNECT_S` for a page that the person has left, which nobody can come back to. A
-busy browser may send its last events within this time."""
+"""The same as `RECONNECT_S`, for a page that the person has left and cannot come back to. A busy
+browser may send its last events within this time."""
 _RELOAD_S = 1.0
 """Seconds that a browser gets to load a page again, before the page is deleted."""
 BUILD_S = 60.0
-"""Maximum seconds in which a page is built. Usually it takes a fraction of one, but a busy machine
-must not make it an error."""
+"""Time limit for building a page, in seconds. It usually takes less than a second; the limit is
+high so that a busy machine does not cause an error."""
 THEME_COOKIE = "nekro_theme"
 LANGUAGE_COOKIE = "nekro_language"
 
@@ -148,13 +148,14 @@ def _add_page(
 
 def _forget_soon(client: Client) -> None:
     """Delete the page's elements and end its tasks as soon as the browser's connection has ended.
-    Without this, the pages through which a person clicks in 20 s would all do their work on."""
+    Otherwise each page that a person left would go on working for 20 s."""
     client.page = copy(client.page)
     client.page.reconnect_timeout = _LEFT_S
 
 
 async def _draw(page: ConsolePage, view: View) -> None:
-    """Draw the content. An error is shown in its place, so that the navigation still works."""
+    """Draw the content. If this fails, show the error in the place of the content, so that the
+    navigation still works."""
     try:
         await page.draw(view)
     except NekroError as error:
@@ -182,8 +183,9 @@ async def _reload_when_changed(view: View, client: Client) -> None:
         except StoreUnavailable:
             continue
         client.run_javascript("location.reload()")
-        # A browser that does not obey may connect again, with another login, and must not find the
-        # page whose forms act for who opened it.
+        # The browser may not have loaded the page again, and may connect to the old page with
+        # another login. The forms of the old page act for the person who opened it, so it is
+        # deleted.
         await anyio.sleep(_RELOAD_S)
         if not client.is_deleted:
             client.delete()
@@ -214,8 +216,9 @@ def _draw_frame(
     view: View, page: ConsolePage, pages: tuple[ConsolePage, ...], bot_name: str
 ) -> ui.element:
     """Draw the frame. Returns the element for the page's content."""
-    # The browser opens the drawer where there is room. With ``value=None``, NiceGUI would also ask
-    # the browser whether it did, and log an error if the page was left meanwhile.
+    # With ``show-if-above``, the browser opens the drawer if the window is wide enough. The value
+    # is False, because with ``value=None`` NiceGUI would ask the browser whether the drawer is
+    # open, and log an error if the person has left the page meanwhile.
     drawer = ui.left_drawer(value=False, bordered=True).classes("nc-drawer")
     drawer.props("width=256 show-if-above")
     with drawer:
@@ -258,7 +261,8 @@ def _draw_navigation(
 
 
 def _draw_palette(view: View, pages: tuple[ConsolePage, ...]) -> None:
-    """Draw the search that Ctrl-K opens. It finds pages by their names, and what `Finder` finds."""
+    """Draw the search that Ctrl-K opens. It finds pages by their names, and everything that
+    `nekro_core.operator.finder.Finder` finds."""
     entries = [
         (view.say(f"frame.page_{page.name or 'home'}"), page.address, page.icon)
         for page in pages
@@ -292,7 +296,7 @@ def _draw_palette(view: View, pages: tuple[ConsolePage, ...]) -> None:
             if wanted in name.casefold()
         ]
         more = await _found(view, text) if text else []
-        if text == (words.value or "").strip()[:200]:  # else, the person typed on meanwhile
+        if text == (words.value or "").strip()[:200]:  # nothing more was typed
             hits[:] = [*of_pages, *more]
             show()
 
@@ -313,7 +317,8 @@ def _draw_palette(view: View, pages: tuple[ConsolePage, ...]) -> None:
 
 
 async def _found(view: View, text: str) -> list[tuple[str, str, str, str]]:
-    """Find things by a text. Returns title, more about it, address and icon of each."""
+    """Find chats, turns, plugins and settings by a text. Returns for each: the title, further
+    details, the address and the icon."""
     try:
         found = await view.operator.finder.find(view.actor, text=text)
     except NekroError as error:
@@ -359,8 +364,8 @@ def _draw_preferences(view: View) -> None:
 
 
 def _log_out() -> None:
-    """End the browser's session. The browser sends the form itself, because the session's cookie is
-    sent and deleted by HTTP."""
+    """End the browser's session. The browser itself sends the form for this, because only an HTTP
+    request can send and delete the session's cookie."""
     ui.run_javascript(
         'const form = document.createElement("form"); form.method = "post"; '
         'form.action = "/logout"; document.body.append(form); form.submit();'
@@ -368,7 +373,7 @@ def _log_out() -> None:
 
 
 def _prefer(cookie: str, value: str) -> None:
-    """Remember a choice in the browser, and load the page again."""
+    """Store a choice (theme or language) in a cookie of the browser, and load the page again."""
     ui.run_javascript(
         f'document.cookie = "{cookie}={value}; path=/ui; max-age=31536000; samesite=lax";'
         "location.reload()"

@@ -1,5 +1,5 @@
-"""Draws the list of long actions in the frame of each page, so that their progress is there again
-after the page was loaded anew or left."""
+"""Draws the list of long actions in the frame of each page. So a person can still see the progress
+of an action after leaving or reloading the page where it began."""
 
 from collections.abc import Hashable
 
@@ -13,7 +13,7 @@ from nekro_core.operator.roles import AccessRole
 
 _LOOK_S = 1.0
 _SHOWN = 8
-"""Number of jobs in the list: those that run, and the last ones that have ended."""
+"""Maximum number of jobs in the list: those that run, and those that ended last."""
 _KINDS = {
     JobState.RUNNING: "warn",
     JobState.DONE: "good",
@@ -48,7 +48,7 @@ class JobsMenu:
             await anyio.sleep(_LOOK_S)
 
     async def look(self) -> None:
-        """Show how far the actions are. What does not change is not sent to the browser."""
+        """Show the progress of the actions. Only changes are sent to the browser."""
         jobs = (await self._view.operator.jobs.newest(self._view.actor))[:_SHOWN]
         shape = tuple((each.job_id, each.state) for each in jobs)
         if shape != self._drawn:

@@ -20,9 +20,9 @@ class McpForm:
 
     Args:
         view: The opened page.
-        server: The server to change; None for a new one.
+        server: The server to change; None for a new server.
         revision: The revision of the list that the person sees.
-        close: Takes the form away.
+        close: Removes the form.
         refresh: Draws the list anew.
     """
 

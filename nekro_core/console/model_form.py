@@ -25,18 +25,18 @@ _TIMES = ("connect_s", "first_token_s", "between_tokens_s", "total_s", "retries"
 _GROUP_ONLY = ("temperature", "top_p")
 _WHOLE = ("context_tokens", "retries")
 _MOST_OFFERED = 300
-"""Maximum number of models that the list offers. A gateway may have thousands."""
+"""Maximum number of models that the list offers. Some endpoints have thousands of models."""
 
 
 async def draw_model_form(
     view: View, model: ModelView | None, close: Callable[[], Any], refresh: Callable[[], Any]
 ) -> None:
-    """Draw the form where it is called.
+    """Draw the form into the current element of the page.
 
     Args:
         view: The opened page.
-        model: The model to change; None for a new one.
-        close: Takes the form away.
+        model: The model to change; None for a new model.
+        close: Removes the form.
         refresh: Draws the list of models anew.
     """
     presets = await view.operator.models.presets(view.actor)
@@ -44,7 +44,7 @@ async def draw_model_form(
 
 
 class _ModelForm:
-    """The form of a model. ``model`` is None for a new one."""
+    """The form of a model. ``model`` is None for a new model."""
 
     def __init__(
         self,
@@ -252,7 +252,8 @@ class _ModelForm:
             ui.button(view.say("models.use_figures"), on_click=use).props("flat dense no-caps")
 
     def _changes(self) -> dict[str, Any] | None:
-        """Return the settings that differ from the saved ones; None if one cannot be read."""
+        """Return the settings that differ from the saved settings; None if an entered value cannot
+        be read."""
         self._clear_problems()
         changes: dict[str, Any] = {}
         for name, element in self._inputs.items():
@@ -273,7 +274,8 @@ class _ModelForm:
                 if value != self._saved[name]:
                     changes[name] = value
             elif value is not None and (
-                # A figure that equals the default takes the place of a published one.
+                # Send a price or context size even if it equals the default: an entered value takes
+                # precedence over the published value.
                 name in (*_PRICES, "context_tokens")
                 or value != ModelGroupSettings.model_fields[name].default
             ):
@@ -321,7 +323,7 @@ class _ModelForm:
             self._notice.text = str(error)
 
     def _show(self, problems: Mapping[str, str]) -> None:
-        """Show each problem at its field, and the others below the form."""
+        """Show each problem at its field, and problems without a field below the form."""
         others = []
         for place, text in problems.items():
             name = place.removeprefix("fields.").partition(".")[0]

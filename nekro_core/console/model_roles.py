@@ -1,4 +1,5 @@
-"""Draws the roles of models: which models answer for each, in which order, and which ones rest."""
+"""Draws the roles of models: which models each role has, in which order they are asked, and which
+of them cool down."""
 
 from nicegui import ui
 
@@ -14,9 +15,10 @@ _EMBEDDED = "embedded"
 
 
 async def draw_model_roles(view: View) -> None:
-    """Draw the list where it is called. It follows changes of others, and the cool-downs."""
+    """Draw the list into the current element of the page. The list shows other people's changes and
+    the cool-downs of models."""
     heading(view.say("models.roles"))
-    ui.label(view.say("models.roles_lead")).classes("nc-soft")
+    ui.label(view.say("models.roles_lead")).classes("nc-lead")
     place = ui.element("div").classes("nc-list")
     cards: dict[str, _RoleCard] = {}
 

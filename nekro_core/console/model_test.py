@@ -1,4 +1,4 @@
-"""Tests an endpoint of a language model, and shows each verdict as soon as it is there."""
+"""Tests an endpoint of a language model, and shows each result as soon as its step has ended."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -25,12 +25,12 @@ def draw_model_test(
     refused: Callable[[NekroError], None] | None = None,
     ended: Callable[[EndpointReport], None] | None = None,
 ) -> "ModelTest":
-    """Draw the place of a test where it is called.
+    """Draw the place of a test into the current element of the page.
 
     Args:
         view: The opened page.
         refused: Shows why the test was refused.
-        ended: Gets the report.
+        ended: Called with the report.
 
     Returns:
         The test, which does not run yet.

@@ -5,7 +5,7 @@ from collections import Counter
 from nicegui import Client
 
 MAX_PAGES = 100
-"""Maximum number of open pages of one person. Each one takes 1 to 2 MB of memory while a browser
+"""Maximum number of open pages of one person. Each page takes 1 to 2 MB of memory while a browser
 shows it, and for up to 60 s afterwards."""
 
 
@@ -16,7 +16,7 @@ class OpenPages:
         self._counts: Counter[int] = Counter()
 
     def admit(self, person_id: int, client: Client) -> bool:
-        """Count a page until it is deleted. False if the person has too many."""
+        """Count a page until it is deleted. Returns False if the person has too many open pages."""
         if self._counts[person_id] >= MAX_PAGES:
             return False
         self._counts[person_id] += 1

@@ -7,8 +7,11 @@ answers at once with the number of its job.
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
+import anyio
+import anyio.to_thread
 from loguru import logger
 from pydantic import TypeAdapter
 from pydantic_core import PydanticSerializationError
@@ -31,8 +34,8 @@ from nekro_core.store import StoreUnavailable
 from nekro_core.system.errors import NekroError
 
 MAX_DEPTH = 64
-"""Maximum depth of objects and lists in parameters. Much deeper ones overflow the stack of whatever
-reads them."""
+"""Maximum depth of nested objects and lists in parameters. Values that are nested much deeper
+overflow the stack of the code that reads them."""
 MAX_PARAMETERS_BYTES = 4 * 1024 * 1024
 """Maximum size of the parameters of an action without a file."""
 
@@ -53,6 +56,8 @@ class OperatorApi:
         self._operator = operator
         self._actor_of = actor_of
         self._version = version
+        self._document = b""
+        self._making_document = anyio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -68,7 +73,7 @@ class OperatorApi:
 
     async def _answer(self, request: Request, path: str) -> Response:
         if path == "openapi.json":
-            return JSONResponse(openapi_document(self._operator, self._version))
+            return Response(await self._openapi(), media_type="application/json")
         try:
             operation = self._operator.operation(path.replace("/", ".", 1))
             actor = self._actor_of(request)
@@ -77,6 +82,17 @@ class OperatorApi:
             return await _ask(request, actor, operation)
         except NekroError as error:
             return refusal(request, error)
+
+    async def _openapi(self) -> bytes:
+        """Return the OpenAPI document. It is made once, in a thread: it takes half a second, in
+        which no chat would get an answer."""
+        async with self._making_document:
+            if not self._document:
+                self._document = await anyio.to_thread.run_sync(self._made_document)
+        return self._document
+
+    def _made_document(self) -> bytes:
+        return json.dumps(openapi_document(self._operator, self._version)).encode()
 
     async def _act(
         self, request: Request, actor: Actor, operation: BoundAction[..., Any]
@@ -109,7 +125,8 @@ def _wrong_method(name: str, kind: str, method: str) -> Response:
 
 
 def _max_bytes(operation: BoundAction[..., Any], actor: Actor) -> int:
-    """Return how large a request may be. Only a person who may call the action sends a file."""
+    """Return the maximum size of a request. It is large only if the action takes a file and the
+    actor may call the action."""
     if not operation.declaration.takes_file:
         return MAX_PARAMETERS_BYTES
     try:
@@ -142,7 +159,7 @@ async def _body(request: Request, max_bytes: int) -> Mapping[str, Any]:
 
 
 def _parsed(text: str | bytes) -> Any:
-    """Parse JSON. Raises `ValueError` for what is none and for what is nested too deeply, and
+    """Parse JSON. Raises `ValueError` if the text is not JSON or is nested too deeply, and
     `RecursionError`."""
     value = json.loads(text)
     level = [value]
@@ -159,7 +176,8 @@ def _parsed(text: str | bytes) -> Any:
 
 
 def _from_address(request: Request, operation: BoundQuery[..., Any]) -> dict[str, Any]:
-    """Read the parameters of a query. A text that should be a list or an object is JSON."""
+    """Read the parameters of an operator's query from the address of a request. If a parameter is a
+    list or an object, its text is read as JSON."""
     schema = operation.declaration.parameters.model_json_schema()
     properties, defined = schema.get("properties", {}), schema.get("$defs", {})
     parameters: dict[str, Any] = {}
@@ -191,11 +209,18 @@ def _kinds(schema: Mapping[str, Any], defined: Mapping[str, Any]) -> set[str]:
     return {str(schema.get("type", "string"))}
 
 
+@cache
+def _adapter(annotation: Any) -> TypeAdapter[Any]:
+    """Return what writes results of a type. There is one type for each operation. Making the
+    adapter takes as long as all else that a small answer needs."""
+    return TypeAdapter(annotation)
+
+
 def _json_of(annotation: Any, value: Any) -> Any:
     try:
-        return TypeAdapter(annotation).dump_python(value, mode="json")
+        return _adapter(annotation).dump_python(value, mode="json")
     except PydanticSerializationError as error:
-        # A person's text has a lone surrogate, which UTF-8 cannot encode.
+        # A text has a lone surrogate, which UTF-8 cannot encode.
         logger.debug("a value cannot be shown as it is: {}", error)
         return json.loads(json.dumps(value, default=str).encode("utf-8", "replace"))
 

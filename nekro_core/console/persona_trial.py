@@ -12,7 +12,7 @@ from nekro_core.operator.personas import PersonaReply
 
 
 async def draw_trial(view: View, text: Callable[[], str]) -> None:
-    """Draw the trial where it is called.
+    """Draw the trial into the current element of the page.
 
     Args:
         view: The opened page.
@@ -51,7 +51,7 @@ class _Trial:
                 ),
                 view.say("personas.tried"),
             )
-        if self._scope is not scope:  # a later trial has the place
+        if self._scope is not scope:  # a later trial has begun
             return
         self._place.clear()
         if reply is not None:

@@ -16,7 +16,7 @@ _MARKS = {"+ ": "nc-diff-added", "- ": "nc-diff-gone", "  ": ""}
 
 
 def draw_versions(view: View, persona: Persona, restored: Callable[[], Any]) -> None:
-    """Draw the versions where it is called, newest first.
+    """Draw the versions into the current element of the page, newest first.
 
     Args:
         view: The opened page.
@@ -68,7 +68,7 @@ def _draw_comparison(view: View, persona: Persona) -> None:
                 ui.label(view.say("personas.equal")).classes("nc-soft")
                 return
             for line in difflib.ndiff(before, after):
-                if line[:2] in _MARKS:  # "? " only points at places within a line
+                if line[:2] in _MARKS:  # lines with "? " only mark places within a line
                     ui.label(line).classes(_MARKS[line[:2]])
 
     old.on_value_change(compare)

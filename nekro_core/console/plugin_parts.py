@@ -1,4 +1,4 @@
-"""Draws what the page of all plugins and the page of one plugin share."""
+"""Draws the parts that the page of all plugins and the page of one plugin have in common."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,12 +20,12 @@ STATES: Mapping[str, str] = {"loaded": "good", "disabled": "", "broken": "bad"}
 
 
 def title_of(plugin: PluginView) -> str:
-    """What a page calls a plugin."""
+    """Return the title of a plugin on a page."""
     return plugin.name or plugin.key or plugin.item
 
 
 def address_of(plugin: PluginView) -> str:
-    """The address of the page of one plugin."""
+    """Return the address of the page of one plugin."""
     return f"{ROOT}/plugins/{quote(plugin.item)}"
 
 
@@ -37,7 +37,7 @@ def draw_state(view: View, plugin: PluginView) -> None:
 
 
 def draw_problems(problems: Sequence[PluginProblem]) -> None:
-    """Draw what is wrong with a plugin, each with its file and line."""
+    """Draw what is wrong with a plugin. Each problem has its file and line."""
     for each in problems:
         with ui.element("div").classes("nc-plugin-problem"):
             kind = "nc-bad" if each.severity is ProblemSeverity.ERROR else "nc-plugin-warn"
@@ -92,13 +92,13 @@ class PluginActions:
                 self._button("remove", lambda: self._remove(plugin))
 
     def look(self, source: str) -> None:
-        """Fetch a plugin, show what it may do, and install it if the person agrees. One that is
-        installed already is updated."""
+        """Fetch a plugin, show what it may do, and install it if the person agrees. If the plugin
+        is already installed, it is updated."""
         self._propose(self._area.look, {"source": source})
 
     def _propose(self, look: BoundAction[..., Any], given: Mapping[str, Any]) -> None:
         asked = (look.full_name, repr(given))
-        if asked in self._looking:  # pressed twice
+        if asked in self._looking:  # the button was pressed twice
             return
 
         async def ended() -> None:

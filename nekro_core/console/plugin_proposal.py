@@ -1,4 +1,4 @@
-"""Shows what installing or updating a plugin would bring, and asks whether to do it."""
+"""Shows what a plugin or its update contains and may do, and asks whether to install it."""
 
 from collections.abc import Iterable
 
@@ -15,12 +15,12 @@ async def agreed_to(view: View, found: ProposalView, *, update: bool) -> bool | 
 
     Args:
         view: The opened page.
-        found: What it would bring.
-        update: Whether the plugin is there already.
+        found: What the plugin or the update contains and may do.
+        update: Whether the plugin is already installed.
 
     Returns:
-        None if the person declines. True if they agree although the plugin cannot be loaded or
-        changed files are overwritten. False if they agree and there is no such problem.
+        None if the person declines. False if the person agrees. True if the person agrees even
+        though the plugin cannot be loaded or changed files will be overwritten.
     """
     broken = found.loads is False or any(
         each.severity is ProblemSeverity.ERROR for each in found.problems
@@ -119,7 +119,7 @@ def _abilities(view: View, key: str, found: Iterable[AbilityView], nothing: str)
 
 
 def _ability(view: View, found: AbilityView) -> str:
-    """What the code may do, in the language of the page."""
+    """Return what the code may do, in the language of the page."""
     said = []
     for code, detail in found.parts:
         text = view.known(f"abilities.{code}", detail=detail)

@@ -59,7 +59,7 @@ def _draw_tool(view: View, tool: ShownTool, chat: ui.select | None) -> None:
         trial.props["header-aria-label"] = view.say("plugins.try_tool", name=tool.name)
 
         def open_it() -> None:
-            # A plugin may have hundreds of tools, so a form is drawn when it is opened.
+            # A plugin may have hundreds of tools, so a form is drawn only when the person opens it.
             if trial.value and not trial.default_slot.children:
                 with trial:
                     _draw_trial(view, tool, chat)
@@ -117,7 +117,7 @@ def _draw_outcome(view: View, trial: TrialView) -> None:
 def _draw_medium(view: View, number: int, address: str) -> None:
     head, _, body = address.partition(",")
     if not address.startswith("data:"):
-        ui.label(address).classes("nc-text")  # a picture of another host is not fetched
+        ui.label(address).classes("nc-text")  # pictures of other hosts are not fetched
     elif address.startswith("data:image/") and not address.startswith("data:image/svg"):
         picture: Element = ui.element("img").classes("nc-plugin-picture")
         picture.props["src"] = address

@@ -12,11 +12,11 @@ from nekro_core.system.errors import NekroError
 _READ_AGAIN_S = 3.0
 _DAY_S = 86_400.0
 _SPANS = (1, 7, 30, 0)
-"""Days back for the requests to models; 0 for all of them."""
+"""The spans that can be chosen for the requests to models, in days; 0 for all time."""
 
 
 async def draw_use(view: View, item: str) -> None:
-    """Draw the use of a plugin. It changes by itself."""
+    """Draw the use of a plugin. The numbers are updated while the page is open."""
     spans = {days: view.say(f"plugins.since_{days}") for days in _SPANS}
     span = ui.select(spans, value=30, label=view.say("plugins.since"))
     span.props("outlined dense").classes("nc-plugin-span")

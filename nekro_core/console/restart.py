@@ -21,8 +21,8 @@ _COME_BACK = f"""
   }}
 }})()
 """
-"""Loads the page again when the bot answers again. A bot that was never seen away is back, too,
-after 15 s."""
+"""A script that loads the page again when the bot answers after it was not reachable. If the script
+never noticed that the bot was not reachable, it loads the page after 15 s."""
 
 
 async def ask_restart(view: View, *, details: str = "") -> None:
@@ -30,7 +30,7 @@ async def ask_restart(view: View, *, details: str = "") -> None:
 
     Args:
         view: The opened page.
-        details: What the restart does beyond starting again.
+        details: What the restart also does, for example restore a backup.
     """
     if not await confirm(
         view,

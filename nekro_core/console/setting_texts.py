@@ -31,8 +31,8 @@ def translations(language: str) -> Mapping[str, str]:
 
 
 def _key(name: str) -> str:
-    """Return the name of the setting whose description this one shares: the settings of a named
-    model are those of the default one."""
+    """Return the name of the setting that has the description. The settings of a named model have
+    the descriptions of the default model's settings."""
     parts = name.split(".")
     return f"llm.{parts[2]}" if parts[0] == "models" and len(parts) == 3 else name
 

@@ -1,4 +1,5 @@
-"""Draws what is shown only once: links, tokens and recovery codes, with a button to copy them."""
+"""Draws secrets that are shown only once (links, tokens and recovery codes), with a button to copy
+them."""
 
 import base64
 
@@ -10,7 +11,8 @@ from nekro_core.console.view import View
 
 
 def qr_code(address: str, label: str) -> None:
-    """Draw an address as a QR code. ``label`` says what it is to people who cannot see it."""
+    """Draw an address as a QR code. ``label`` says what the code is, for people who cannot see
+    it."""
     source = segno.make(address, error="m").svg_data_uri(scale=5, border=3, light="#fff")
     _picture(source, label)
 
@@ -22,14 +24,14 @@ def qr_of_svg(svg: str, label: str) -> None:
 
 
 def show_once(view: View, title: str, text: str, *, hint: str = "", qr: bool = False) -> None:
-    """Show a secret in a dialog that ends only by its button.
+    """Show a secret in a dialog that only its button closes.
 
     Args:
         view: The opened page.
-        title: What it is.
+        title: What the secret is.
         text: The secret. It may have several lines.
         hint: What the person should do with it.
-        qr: Whether it is an address that a telephone should open.
+        qr: Whether the secret is an address, which is also shown as a QR code for a telephone.
     """
     with ui.dialog().props("persistent") as dialog, ui.card().classes("nc-dialog nc-once"):
         ui.label(title).classes("nc-dialog-title")
@@ -53,7 +55,7 @@ def _picture(source: str, label: str) -> None:
 
 
 def _with_namespace(svg: str) -> str:
-    """Return an SVG element as a file, which needs the namespace."""
+    """Return an SVG element with its namespace, which an SVG file needs."""
     if "xmlns" in svg:
         return svg
     return svg.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)

@@ -1,4 +1,4 @@
-"""Draws who and what used most."""
+"""Draws the ranking of the chats, people, models, plugins or tools that used most."""
 
 from collections.abc import Callable
 from types import MappingProxyType
@@ -42,7 +42,8 @@ class Ranking:
 
     Args:
         view: The opened page.
-        show_one: Shows the statistics of one of them. It gets what it is, its name and its label.
+        show_one: Shows the statistics of one chat, person, model, plugin or tool. It is called with
+            the dimension, the name and the label.
     """
 
     def __init__(self, view: View, show_one: Callable[[Dimension, str, str], Any]) -> None:
@@ -58,7 +59,7 @@ class Ranking:
         return self._view.say(f"statistics.{key}")
 
     async def draw(self, span: dict[str, float]) -> None:
-        """Draw the ranking of a span where this is called."""
+        """Draw the ranking of a span into the current element of the page."""
         self._span = span
         heading(self._say("ranking"))
         ui.toggle(
@@ -70,7 +71,7 @@ class Ranking:
         await self._draw_rows()
 
     async def update(self, span: dict[str, float]) -> None:
-        """Show the ranking of a later span. What a person has opened stays."""
+        """Show the ranking of a later span. What the person has opened stays open."""
         self._span = span
         rows = await self._rows()
         if rows == self._shown:

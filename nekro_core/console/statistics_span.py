@@ -1,4 +1,5 @@
-"""Draws the choice of the span of time of the statistics, and of how finely it is drawn."""
+"""Draws the inputs for the span of time of the statistics, and for the periods (hours, days or
+months) of its charts."""
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,12 +14,13 @@ from nekro_core.store import Period
 
 DAY_S = 86_400.0
 OWN = "own"
-"""The choice of a span from one day to another."""
+"""The value of the input if the person enters the first and the last day of the span."""
 _DAYS = MappingProxyType({"1": 1, "7": 7, "30": 30, "365": 365})
 _FIRST_DAYS = 14
-"""Days of one's own span until another one is entered."""
+"""Length in days of the span that is filled in when the person chooses `OWN`."""
 _BY_HOURS_S, _BY_DAYS_S = 3 * DAY_S, 120 * DAY_S
-"""Until the person chooses, spans up to these lengths are drawn by hours and by days."""
+"""If the person has not chosen periods, spans of up to the first length are drawn by hours, and
+spans of up to the second length by days."""
 
 
 class SpanChoice:
@@ -26,18 +28,18 @@ class SpanChoice:
 
     Args:
         view: The opened page.
-        changed: Called after another choice.
+        changed: Called when the person has changed the choice.
     """
 
     def __init__(self, view: View, changed: Callable[[], Awaitable[None]]) -> None:
         self._view, self._changed = view, changed
         self._chosen = "7"
         self._wanted: Period | None = None
-        """The periods that the person has chosen."""
+        """The kind of period that the person has chosen; None if none was chosen."""
         self.period = Period.DAY
 
     def draw(self) -> None:
-        """Draw the choice where this is called."""
+        """Draw the inputs into the current element of the page."""
         say = self._view.say
         names = {name: say(f"statistics.days_{name}") for name in (*_DAYS, OWN)}
         self._spans = ui.select(
@@ -53,14 +55,14 @@ class SpanChoice:
 
     @property
     def reaches_now(self) -> bool:
-        """Whether the span ends now, so that its figures grow."""
+        """Return True if the span ends now, so that its numbers grow."""
         if self._chosen != OWN:
             return True
         today = datetime.now().astimezone().date().isoformat()
         return str(self._end.value or "") >= today
 
     def span(self) -> dict[str, Any] | None:
-        """Return ``since`` and ``until`` in seconds since 1970; None if what was entered is no
+        """Return ``since`` and ``until`` in seconds since 1970; None if the entered days are not a
         span. Days begin at midnight in the time zone of the bot."""
         now = time.time()
         if self._chosen != OWN:
@@ -74,8 +76,8 @@ class SpanChoice:
         return {"since": since, "until": until} if 0 <= since < until else None
 
     def offer(self, periods: list[Period], span: Mapping[str, float]) -> None:
-        """Offer the periods that suit the span. If the chosen one is not among them, the one that
-        suits best is taken."""
+        """Offer the periods that suit the span. If the chosen period does not suit, the shortest
+        suitable one is used."""
         wanted = self._wanted or _preferred(span["until"] - span["since"])
         self.period = wanted if wanted in periods else periods[0]
         names = {each.value: self._view.say(f"statistics.by_{each.value}") for each in periods}

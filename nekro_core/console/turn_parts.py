@@ -31,7 +31,8 @@ def ending(view: View, turn: TurnView) -> None:
 
 
 def stop_text(view: View, stop: str) -> str:
-    """Return the reason for the end of a turn, with its code if several have the same text."""
+    """Return a sentence for the reason why a turn ended. If several reasons have the same sentence,
+    the code of the reason is added."""
     known = {*_NORMAL, "running", "model", "limit"}
     family = stop if stop in known else stop.partition("_")[0]
     text = view.say(f"turns.stop_{family}") if family in known else stop
@@ -60,7 +61,7 @@ def duration(seconds: float) -> str:
 
 
 def code_block(text: str, *, bad: bool = False) -> None:
-    """Draw text as it is, in a fixed-width font."""
+    """Draw a text without changes, in a fixed-width font."""
     shown = ui.label(text.strip("\n")).classes("nc-code" + (" nc-bad" if bad else ""))
     shown.props('tabindex="0"')
 
@@ -97,8 +98,8 @@ def draw_steps(view: View, details: TurnDetails) -> None:
 
 
 def _draw_models(view: View, step: StepTrace) -> None:
-    """Draw which model of a chain answered, why the others did not, and how many tokens of the
-    prompt the provider had cached."""
+    """Draw which model of a chain answered, why the other models did not answer, and how many
+    tokens of the prompt came from the provider's cache."""
     if step.passed:
         key = "turns.model_answered" if step.answered else "turns.no_model_answered"
         ui.label(view.say(key, name=step.answered)).classes("nc-soft nc-small")

@@ -39,7 +39,8 @@ async def draw_prompts(view: View, details: TurnDetails) -> None:
 
 
 def draw_prompt(view: View, prompt: ShownPromptView, *, replayed: bool = False) -> None:
-    """Draw a prompt. A repeated turn's prompt is stored nowhere, so it has no previous one."""
+    """Draw a prompt. The prompt of a repeated turn is not stored, so it cannot be compared with a
+    previous prompt."""
     with ui.element("div").classes("nc-row"):
         ui.label(view.say("turns.prompt_tokens", count=f"{prompt.tokens:,}"))
         ui.label(view.say("turns.unchanged", count=f"{prompt.unchanged_tokens:,}")).classes(
@@ -99,7 +100,8 @@ def _draw_section(view: View, section: ShownSection) -> None:
     part.classes("nc-card nc-turn-section" + (" nc-turn-gap" if section.gap else ""))
 
     def fill() -> None:
-        # A prompt can have hundreds of thousands of characters; a part is sent when it is opened.
+        # A prompt can have hundreds of thousands of characters, so a section is sent to the browser
+        # only when the person opens it.
         if part.value and not part.default_slot.children:
             with part:
                 code_block(section.text)

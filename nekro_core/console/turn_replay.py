@@ -88,7 +88,8 @@ async def _draw_form(view: View, turn_id: int, done: Any) -> None:
 
     running = view.operator.jobs.running(action.full_name, turn_id=turn_id)
     if running is not None:
-        # It was started before the page was loaded again, or by somebody else.
+        # A repetition of this turn is running: it was started before the page was loaded again, or
+        # by somebody else.
         begin.disable()
         with progress:
             show_job(view, running, done=view.say("turns.replayed"), on_end=lambda: ended(running))
@@ -189,7 +190,7 @@ def _draw_side(view: View, details: TurnDetails, title: str, sends: Sequence[str
 
 
 def _plain(text: str) -> str:
-    """Return text that can stand between quotes in the properties of an element."""
+    """Return a text that can be put between quotes in the properties of an element."""
     return "".join(each for each in text if each.isalnum() or each in " .,:-_")
 
 

@@ -1,4 +1,4 @@
-"""Draws what happened when in a turn: a bar for each span, and the same as a table."""
+"""Draws what happened when in a turn, as a chart with a bar for each span and as a table."""
 
 from collections.abc import Sequence
 
@@ -17,15 +17,15 @@ _LABEL = 80
 
 
 def draw_waterfall(view: View, spans: Sequence[TraceSpan]) -> None:
-    """Draw the bars and the table behind them. A span without an end reaches to the last time that
-    is known."""
+    """Draw the bars and the table below them. A span without an end is drawn up to the last known
+    time."""
     if not spans:
         ui.label(view.say("turns.no_times")).classes("nc-soft")
         return
     begin = min(each.begin for each in spans)
     end = max(each.end or each.begin for each in spans)
     whole = max(end - begin, 0.001)
-    # The bars are for the eye; a screen reader gets the table.
+    # Screen readers skip the bars; they read the table.
     with ui.element("div").classes("nc-card nc-turn-bars").props('aria-hidden="true"'):
         for span in spans[:MAX_BARS]:
             _draw_bar(view, span, begin, end, whole)
@@ -80,8 +80,9 @@ def _draw_table(view: View, spans: Sequence[TraceSpan], begin: float) -> None:
 
 
 def _title(view: View, span: TraceSpan) -> str:
-    """Return what a span is. A message and a piece of code are known by their text. The labels of
-    waiting and of runs are codes, which the page tells in words elsewhere."""
+    """Return the title of a span. The title of a message or a piece of code is its text. The title
+    of a wait or a run lacks its label: these labels are codes, and the page explains them
+    elsewhere."""
     if span.kind in ("person", "run"):
         return view.say(f"turns.span_{span.kind}")
     by_text = span.kind in ("send", "statement")

@@ -1,4 +1,5 @@
-"""One opened page of the console: who looks at it, in which language, and what it may call."""
+"""Defines one opened page of the console: who opened it, its language, and the operations that it
+may call."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,14 +20,14 @@ from nekro_core.system.errors import NekroError
 ROOT = "/ui/console"
 """The address of the console, below which its pages are."""
 UNDO_S = 12.0
-"""How long a message offers to take a change back, in seconds."""
+"""Number of seconds for which a message offers to undo a change."""
 
 Result = TypeVar("Result")
 
 
 def link_to(address: str) -> str:
-    """Return what `ui.link` and `ui.navigate.to` take for an address of the console: they put the
-    path at which the pages are served, ``/ui``, in front of it."""
+    """Return the form of a console address that `ui.link` and `ui.navigate.to` need. They put
+    ``/ui``, the path at which the pages are served, in front of it."""
     return address.removeprefix("/ui")
 
 
@@ -43,9 +44,11 @@ class View:
         language: One of `LANGUAGES`.
         background: Functions that run while the browser shows the page.
         toasts: The area for short messages; the frame makes it.
-        place: What follows the page's name in the address, by the names in `ConsolePage.path`.
-        look_again: Finds out who looks at the page now; None if nobody may any more. The page stays
-            open for long, and meanwhile the person may be logged out or get another role.
+        place: The values of the parts of the address that follow the page's name, by the names in
+            `ConsolePage.path`.
+        look_again: Finds out again who uses the page's login; returns None if it has ended. A page
+            may stay open for a long time, and meanwhile the person may be logged out or get another
+            role.
         session_id: The number of the browser's session; 0 if there is none.
     """
 
@@ -63,8 +66,9 @@ class View:
         return console_texts().say(key, self.language, **values)
 
     def known(self, key: str, **values: object) -> str:
-        """Return the text of a code that a lower room gave, in the language of the page; empty if
-        there is none, for example because an adapter made the code."""
+        """Return the text for a code, in the language of the page. Codes come from other packages
+        of ``nekro_core``, such as a test of a connection. Returns an empty text if the code has
+        none, for example because an adapter made the code."""
         if key not in console_texts().keys(LANGUAGES[0]):
             return ""
         try:
@@ -73,12 +77,13 @@ class View:
             return ""
 
     def may(self, role: AccessRole) -> bool:
-        """Whether the person may do what needs this role. A page hides what they may not do; the
-        actions check it again."""
+        """Return True if the person may do what needs this role. A page hides what the person may
+        not do; the actions check the role too."""
         return self.actor.role.allows(role)
 
     async def is_current(self) -> bool:
-        """Whether the person who opened the page still has the same rights as then."""
+        """Return True if the person who opened the page has the same rights as when they opened
+        it."""
         return self.look_again is None or await self.look_again() == self.actor
 
     def while_open(self, task: Background) -> None:
@@ -93,14 +98,14 @@ class View:
         refresh: Callable[[], Any] | None = None,
         refused: Callable[[NekroError], None] | None = None,
     ) -> Result | None:
-        """Carry an action out, and tell the person how it went.
+        """Carry an action out, and tell the person the outcome.
 
         Args:
             action: The called action.
-            done: The text for success. If the change can be taken back, the message has a button
-                for it.
-            refresh: Called after the action, and after the change was taken back.
-            refused: Shows the error, in place of a message at the edge of the page.
+            done: The text for success. If the change can be undone, the message has a button that
+                undoes it.
+            refresh: Called after the action, and after the change was undone.
+            refused: Shows the error. Without it, a message at the edge of the page shows the error.
 
         Returns:
             What the action returned; None if it failed.
@@ -140,7 +145,7 @@ class View:
         refresh: Callable[[], Any] | None = None,
     ) -> None:
         """Show a short message at the edge of the page. If ``undo`` is the number of an entry of
-        the audit log, it has a button that takes this change back."""
+        the audit log, the message has a button that undoes this change."""
         if self.toasts is None:
             return
         with (

@@ -1,4 +1,5 @@
-"""Makes characters visible that a browser or a terminal would act on instead of showing them."""
+"""Replaces characters that a browser or a terminal would obey, and not show, with visible
+characters."""
 
 import re
 

@@ -1,4 +1,5 @@
-"""Puts the bot's web site together: the guard, the login, the pages, and what adapters add."""
+"""Builds the bot's web site from the guard, the login, the pages, and the routes and pages of
+adapters."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -125,17 +126,23 @@ class ConsoleSite:
     def install(self, app: FastAPI, operator: OperatorHost, operations: Operator) -> None:
         """Serve the site with ``app``, and let `Guard` check every request of ``app``. Called once,
         after the adapters have added their routes."""
-        self._page = DeferredPage(partial(self._open_pages, operations), self._closing)
+        page = self._page = DeferredPage(partial(self._open_pages, operations), self._closing)
+
+        async def prepare() -> None:
+            page.prepare()
+
         app.add_exception_handler(WebApiError, _answer)  # type: ignore[arg-type]
-        app.include_router(login_routes(self.authenticator, self._audit))
-        app.include_router(link_routes(self.authenticator, self._audit))
+        # Who sees the login opens a page next.
+        for routes in (login_routes, link_routes):
+            opened = routes(self.authenticator, self._audit)
+            app.include_router(opened, dependencies=[Depends(prepare)])
         for router, area in (*plain_routes(operator), *self._routers):
             app.include_router(router, dependencies=[Depends(_allowed(area))])
         app.include_router(download_routes(operations, _actor_of))
         app.mount(OPERATIONS, OperatorApi(operations, _actor_of, __version__))
         app.mount(PLUGINS, operator.pages)
         app.mount(WEBHOOKS, operator.webhooks)
-        app.mount(PAGE, self._page)
+        app.mount(PAGE, page)
         app.add_middleware(
             Guard,
             authenticator=self.authenticator,
@@ -143,8 +150,7 @@ class ConsoleSite:
         )
 
     def start(self, tasks: TaskGroup) -> None:
-        """Make the pages some seconds from now, or when the first browser comes. Call it after
-        `install`."""
+        """Make the pages when the first browser comes. Call it after `install`."""
         if self._page is not None:
             tasks.start_soon(self._page.keep)
 
@@ -168,7 +174,8 @@ class ConsoleSite:
 
 
 def _allowed(area: str) -> Callable[[HTTPConnection], Coroutine[Any, Any, None]]:
-    """Make a dependency of routes that checks the role and the scopes of who asks."""
+    """Make a FastAPI dependency that checks the role and the scopes of the person who makes the
+    request."""
 
     async def check(connection: HTTPConnection) -> None:
         actor: Actor = connection.state.actor

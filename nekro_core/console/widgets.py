@@ -1,4 +1,5 @@
-"""Draws the parts that several pages use: lists read page by page, times, questions."""
+"""Draws the parts that several pages use, such as lists that are read page by page, times and
+questions."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ def local_time(seconds: float, *, date: bool = True) -> str:
 
 
 def size_text(size: int) -> str:
-    """Return a size in bytes for people."""
+    """Return a size in bytes as a text for people."""
     amount = float(size)
     for unit in ("B", "kB", "MB"):
         if amount < 1000:
@@ -38,7 +39,8 @@ def size_text(size: int) -> str:
 
 
 def empty(view: View, key: str) -> None:
-    """Say what would be here and how to get it: the texts ``<key>`` and ``<key>_hint``."""
+    """Draw the hint of an empty list: what the list would show (the text ``<key>``) and how to get
+    an entry (the text ``<key>_hint``)."""
     with ui.column().classes("nc-empty"):
         ui.label(view.say(key)).classes("nc-empty-title")
         ui.label(view.say(f"{key}_hint")).classes("nc-soft")
@@ -50,15 +52,16 @@ def heading(text: str) -> ui.label:
 
 
 def badge(text: str, kind: str = "") -> ui.label:
-    """Draw a short state. ``kind`` is empty, ``good``, ``warn`` or ``bad``."""
+    """Draw a short word for a state, as a badge. ``kind`` is empty, ``good``, ``warn`` or
+    ``bad``."""
     return ui.label(text).classes(f"nc-badge nc-badge-{kind or 'plain'}")
 
 
 def role_button(
     view: View, role: AccessRole, text: str, on_click: Callable[[], Any], *, icon: str | None = None
 ) -> ui.button:
-    """Draw a button for what needs a role. For people without the role it is disabled, and says
-    who may press it.
+    """Draw a button of an action that needs a role. For people without the role, the button is
+    disabled and says who may press it.
 
     Args:
         view: The opened page.
@@ -107,7 +110,8 @@ async def confirm(view: View, question: str, *, details: str = "", button: str =
     Returns:
         Whether the person agreed.
     """
-    # The question must stay if the list in which the person clicked is drawn again meanwhile.
+    # Do not draw the question inside the list in which the person clicked: the list may be drawn
+    # again meanwhile.
     place = view.toasts if view.toasts is not None else nullcontext()
     with place, ui.dialog() as dialog, ui.card().classes("nc-dialog"):
         ui.label(question).classes("nc-dialog-title")
@@ -130,9 +134,10 @@ class PagedList(Generic[Item]):
 
     Args:
         view: The opened page.
-        read: Reads a page; it gets the last row that is shown, None for the first page.
+        read: Reads a page. It is called with the last row that is shown; with None for the first
+            page.
         draw: Draws one row.
-        page: The number of rows that ``read`` returns if there are more.
+        page: The number of rows of a full page.
         nothing: The key of the text for an empty list; see `empty`.
     """
 
@@ -160,8 +165,8 @@ class PagedList(Generic[Item]):
         self._show(await self._read(None))
 
     async def look(self) -> None:
-        """Read the first page again, and show it if it has changed. A list whose older rows
-        somebody reads stays as it is."""
+        """Read the first page again, and show it if it has changed. If the person has loaded older
+        rows, the list does not change."""
         rows = await self._read(None)
         if self._whole and rows != self._first:
             self._show(rows)
@@ -188,7 +193,7 @@ class PagedList(Generic[Item]):
 
 
 def job_text(view: View, job: RunningJob | JobView) -> str:
-    """Return what a long action does now, in the language of the page."""
+    """Return what a long action is doing, in the language of the page."""
     key = job.code if "." in job.code else f"jobs.step_{job.code}"
     return view.known(key, **job.values) or job.text or view.say("jobs.begins")
 
@@ -208,11 +213,11 @@ def start_job(
     """Start a long action, and show its progress with a button that cancels it.
 
     Args:
-        view: The opened page. The progress is drawn where this function is called.
+        view: The opened page. The progress is drawn into the current element of the page.
         operation: The action.
         parameters: Its parameters by name.
         done: The text for success; nothing is shown if it is empty.
-        on_end: Called when the action has ended, however it ended.
+        on_end: Called when the action has ended, with any outcome.
 
     Returns:
         The job, for ``on_end``; None if it was refused.
@@ -229,8 +234,8 @@ def start_job(
 def show_job(
     view: View, job: RunningJob, *, done: str, on_end: Callable[[], Any] | None = None
 ) -> None:
-    """Show the progress of a long action where this function is called, with a button that cancels
-    it. The other arguments are those of `start_job`."""
+    """Show the progress of a long action in the current element of the page, with a button that
+    cancels the action. The other arguments are those of `start_job`."""
 
     async def cancel() -> None:
         try:

@@ -12,9 +12,9 @@ from nekro_core.system.errors import NekroError
 FOLDER = "platforms"
 """The folder of the files, in the data folder."""
 DOCUMENTS = f"{FOLDER}/*.json"
-"""The files as documents, in the form of `DocumentStore.listed`. They contain secrets."""
+"""The pattern of the files' names, for `DocumentStore.listed`. The files contain secrets."""
 _FORM = 1
-"""The version of the file's form."""
+"""The version of the file format."""
 
 
 class UnreadableAccounts(NekroError, ValueError):
@@ -27,7 +27,8 @@ class StoredAccounts:
 
     Attributes:
         accounts: The settings of the accounts that the operator added, by key, with secrets.
-        paused: The keys of the paused accounts. It may contain accounts of the settings.
+        paused: The keys of the paused accounts. Accounts that the settings define can be among
+            them.
     """
 
     accounts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -59,7 +60,7 @@ class AccountSettingsStore(Protocol):
             stored: The accounts.
 
         Raises:
-            OSError: They cannot be stored; the old ones stay.
+            OSError: The accounts cannot be stored. The accounts that were stored before stay.
         """
 
 
@@ -69,7 +70,8 @@ class AccountSettingsFiles:
 
     Args:
         data_dir: The data folder. The files are in its folder ``platforms``.
-        documents: Stores the files of the data folder; by default as files alone.
+        documents: Reads and writes the files. The default is `FileDocuments`, which uses no
+            database.
     """
 
     def __init__(self, data_dir: Path, documents: DocumentFolder | None = None) -> None:

@@ -5,8 +5,8 @@
     [onebot_v11]
     20002 = "mei"            # the instance in its chats' keys: mei-group_30003
 
-The operator may give a name to an account that has no chats yet; the name is then its instance. Or
-the name is an instance that another account no longer uses: then the account takes over that
+The operator may give a name to an account that has no chats yet; the name is then its instance. The
+name may also be an instance that another account no longer uses. The account then takes over this
 instance with its chats. The outcome is written to ``data/accounts.list.json``, where ``nekro
 accounts`` reads it while the bot runs.
 """
@@ -78,7 +78,7 @@ class AccountDirectory:
         return instance
 
     async def look(self) -> bool:
-        """Apply the file's names if the file has changed. Returns whether new names were read."""
+        """Apply the file's names if the file has changed. Returns True if new names were read."""
         try:
             if not self._file.changed():
                 return False
@@ -155,8 +155,8 @@ def read_names(path: Path) -> dict[tuple[str, str], str]:
 
 
 def write_name(data: Path, adapter: str, account: str, name: str) -> None:
-    """Write a name into the operator's file. If another account has the name there, its entry is
-    deleted. Comments and all other entries stay. Raises `ValueError` and `OSError`."""
+    """Write a name into the operator's file. If the file gives this name to another account, that
+    entry is deleted. Comments and all other entries stay. Raises `ValueError` and `OSError`."""
     import tomlkit  # noqa: PLC0415 - this import takes 20 ms; only a write needs it
 
     path = data / FILE_NAME

@@ -10,9 +10,9 @@ from anyio.streams.memory import MemoryObjectSendStream
 from nekro_core.chat import ChatKey, Record
 
 QUEUE = 1024
-"""How many activities a follower may lag behind: about a minute of a very busy chat. A follower
-that lags further is disconnected, so that a stalled browser tab costs no memory. The browser then
-reconnects and continues after the last id that it received."""
+"""How many activities a follower may lag behind: as many as a very busy chat has in about a minute.
+A follower that lags further is disconnected, so that a stalled browser tab costs no memory. The
+browser then reconnects and continues after the last id that it received."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Broadcast:
     async def watch(
         self, chat_key: ChatKey | None = None
     ) -> AsyncIterator[AsyncIterator[Activity]]:
-        """Follow one chat, or all. The iterator ends for a follower that is too slow."""
+        """Follow one chat, or all chats. The iterator ends for a follower that is too slow."""
         send, receive = anyio.create_memory_object_stream[Activity](self._queue)
         self._followers[send] = chat_key
         try:
@@ -78,7 +78,7 @@ class Broadcast:
 
     @property
     def follower_count(self) -> int:
-        """How many followers are connected now."""
+        """Return how many followers are connected now."""
         return len(self._followers)
 
 

@@ -229,7 +229,8 @@ class Host(Protocol):
         """
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> None:
-        """Record that a message was recalled on the platform. It no longer appears in prompts.
+        """Record that a message was recalled on the platform. The message no longer appears in
+        prompts.
 
         Args:
             chat_key: The chat.
@@ -300,8 +301,8 @@ class Host(Protocol):
         """
 
     def online(self) -> None:
-        """Report that an account has come online. Waiting messages are sent now. Call this after
-        the account is bound to its instance."""
+        """Report that an account has come online. The bot then sends the messages that wait. Call
+        this after the account is bound to its instance."""
 
     async def records(self, chat_key: ChatKey, *, after: int = 0, limit: int = 200) -> list[Record]:
         """Get records of a chat's history.
@@ -316,12 +317,12 @@ class Host(Protocol):
         """
 
     async def newest_times(self, instance: str) -> Mapping[ChatKey, float]:
-        """Return the time of each chat's newest message of a person, so that the adapter can fetch
-        later messages.
+        """Return, for each chat, the time of the newest message that a person wrote. The adapter
+        can then fetch later messages.
 
         Args:
             instance: The instance part of chat keys.
 
         Returns:
-            For each chat this time, in seconds since 1970.
+            The time for each chat, in seconds since 1970.
         """

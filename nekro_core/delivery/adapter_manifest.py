@@ -39,17 +39,17 @@ class AdapterManifest:
 
     Attributes:
         name: The adapter's name. Operators write it into ``NEKRO_PLATFORMS``, and the adapter's
-            chat keys begin with it. It has at most 32 characters: a lower-case letter, then
+            chat keys begin with it. The name has at most 32 characters: a lower-case letter, then
             lower-case letters, digits and ``_``.
         folder: The folder of the manifest and the code.
         package: The name by which the folder is imported.
         title: The platform's name for people; ``name`` if the manifest gives no title.
-        always: Whether the adapter runs without being named in ``NEKRO_PLATFORMS``. Only for
-            adapters in folders; an adapter in an installed package must be named there.
+        always: Whether the adapter runs without being named in ``NEKRO_PLATFORMS``. Only an adapter
+            in a folder can have this; an adapter in an installed package must be named there.
         settings: Prefixes of the adapter's environment variables, in lower case, each ending in
             ``_``. The bot passes the variables with these prefixes to the adapter.
-        settings_as_text: Whether these variables are passed as text. Otherwise a value that is
-            valid JSON is parsed.
+        settings_as_text: Whether the variables of ``settings`` are passed as text. Otherwise a
+            value that is valid JSON is parsed.
         extra: The argument of ``pip install`` that installs the adapter's dependencies; may be
             empty.
         eraser: The `AdapterEraser` that deletes a person's data, as ``module:function`` in the

@@ -13,7 +13,8 @@ from nekro_core.chat import ChatMessage
 from nekro_core.store import StoreUnavailable
 
 RETRY_S = (0.2, 1.0, 4.0, 15.0)
-"""Pauses in seconds before each further attempt to store a message; the last one repeats."""
+"""Seconds to wait before each further attempt to store a message. The last number is used for all
+later attempts too."""
 
 
 async def accept_patiently(
@@ -25,13 +26,14 @@ async def accept_patiently(
     """Pass a message to ``accept``, and repeat while the store cannot be written. Meanwhile the
     later messages of the chat wait; when the chat's queue is full, the adapter stops reading from
     the platform. A message must not be skipped: the adapter fetches missed messages after the time
-    of the newest stored one, so a skipped message would never be fetched. Any other error is raised
-    after the last pause, so that a message that cannot be stored does not block its chat.
+    of the newest stored message, so a skipped message would never be fetched. An error other than
+    `StoreUnavailable` is raised after the last pause, so that a message that cannot be stored does
+    not block its chat.
 
     Args:
         accept: The function that stores the message, such as `Host.accept`.
         message: The message.
-        pauses: Seconds before each further attempt; the last one repeats.
+        pauses: Seconds before each further attempt; the last number is used for all later attempts.
     """
     for tries in itertools.count():
         try:
@@ -48,9 +50,9 @@ async def accept_patiently(
 class AdapterTasks:
     """The tasks of an adapter. They end when the adapter is closed.
 
-    ``serve`` gets a task group for the adapter's tasks and returns a context. `aclose` leaves the
-    context while the tasks still run, so the context's exit can wait for their end, and decides how
-    long it waits. Then the tasks are cancelled.
+    ``serve`` gets a task group for the adapter's tasks and returns a context. `aclose` leaves this
+    context while the tasks run. The exit of the context may wait until the tasks have ended; it
+    chooses how long it waits. Tasks that run after the exit are cancelled.
 
     Args:
         serve: Gets the task group and returns the context that is active while the adapter runs.

@@ -40,9 +40,9 @@ def clean_segments(segments: Segments) -> Segments:
 
 def clean_message(message: ChatMessage) -> ChatMessage:
     """Clean the texts of a message's sender, chat, ids and segments. If the message has more than
-    `MOST_SEGMENTS` segments, one segment that gives their number replaces the middle ones. The
-    beginning and the end stay: in a message with many mentions, the text is before or after the
-    mentions."""
+    `MOST_SEGMENTS` segments, one segment that gives their number replaces the segments in the
+    middle. The beginning and the end stay: in a message with many mentions, the text is before or
+    after the mentions."""
     sender, segments = message.sender, message.segments
     if len(segments) > MOST_SEGMENTS:
         left_out = Unknown("more", f"{len(segments) - MOST_SEGMENTS} more pieces")

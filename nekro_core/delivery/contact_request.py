@@ -17,14 +17,14 @@ class ContactRequestKind(StrEnum):
 
 
 class ContactRequestState(StrEnum):
-    """What has become of a request."""
+    """The state of a request."""
 
     OPEN = "open"
-    """Nobody has answered it here."""
+    """No operator has answered the request through the bot."""
     APPROVED = "approved"
     REFUSED = "refused"
     DISMISSED = "dismissed"
-    """An operator took it off the list without an answer."""
+    """An operator removed the request from the list without answering it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +41,10 @@ class ContactRequest:
         group_id: The platform's id of the group; empty for a friend request.
         text: What the person wrote with the request.
         time: When it came, in seconds since 1970.
-        handle: The platform's name of the request, which its answer must contain.
-        state: What has become of it.
-        answered_at: When it was answered or dismissed here, in seconds since 1970; None if it is
-            open.
+        handle: The platform's id of the request. The answer to the request must contain this id.
+        state: The state of the request.
+        answered_at: When an operator answered or dismissed the request, in seconds since 1970; None
+            if it is open.
         reason: The reason that the operator gave for a refusal.
         problem: Why the last answer did not reach the platform; empty if it did.
     """
@@ -71,7 +71,7 @@ def request_id_of(adapter: str, account: str, handle: str) -> str:
     Args:
         adapter: The adapter's name.
         account: The platform's id of the bot's account.
-        handle: The platform's name of the request.
+        handle: The platform's id of the request.
 
     Returns:
         The id.

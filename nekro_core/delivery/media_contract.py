@@ -20,13 +20,13 @@ class MediaKeeper(Protocol):
         """Store bytes that are already in memory.
 
         Args:
-            chat_key: The chat that received them.
+            chat_key: The chat that received the bytes.
             data: The bytes.
             name: The file name that people see.
-            expect: The kind that it must have; empty for the kind that its name suggests.
+            expect: The kind that the medium must have; empty for the kind that its name suggests.
 
         Returns:
-            The stored medium, or one with a ``problem``.
+            The stored medium, or a medium with a ``problem``.
         """
 
     async def keep_url(
@@ -35,18 +35,18 @@ class MediaKeeper(Protocol):
         """Fetch a URL and store its content.
 
         Args:
-            chat_key: The chat that received it.
+            chat_key: The chat that received the URL.
             url: ``http(s)``, ``data:`` or ``base64://``.
             name: The file name that people see.
             expect: As for `keep_bytes`.
 
         Returns:
-            The stored medium, or one with a ``problem``.
+            The stored medium, or a medium with a ``problem``.
         """
 
 
 class MediaLinker(Protocol):
-    """Makes signed, short-lived links to stored media. The bot's web server answers them."""
+    """Makes signed, short-lived links to stored media. The bot's web server serves the files."""
 
     def link(self, chat_key: ChatKey, media: Media, *, address: str = "") -> str:
         """Make a link to a medium of the chat.

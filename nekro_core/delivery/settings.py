@@ -42,10 +42,10 @@ class DeliverySettings(SendRateSettings):
     pace_chars_s: float = Field(default=0.0, ge=0)
     """Characters that a person types in a second. If it is not 0, each further message of one run
     waits as long as a person would type it. People then read several short messages as they would
-    read those of a person. The code of the run waits meanwhile."""
+    read the messages of a person. The code of the run waits meanwhile."""
 
     pace_longest_s: float = Field(default=6.0, ge=0)
-    """Maximum of that wait in seconds."""
+    """Maximum of the wait that ``pace_chars_s`` causes, in seconds."""
 
     waiting_per_chat: int = Field(default=200, gt=0)
     """Maximum number of messages that wait for one chat (account offline, platform slow). Further

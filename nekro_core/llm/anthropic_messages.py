@@ -1,4 +1,4 @@
-"""Messages: the protocol of Anthropic, with marks for its prompt cache.
+"""Implements Anthropic's protocol "Messages", with marks for the provider's prompt cache.
 
 Source: the API reference "Messages", and the guides "Streaming messages", "Prompt caching" and
 "Errors" of Anthropic, API version 2023-06-01.
@@ -40,13 +40,14 @@ from nekro_core.llm.wire_format import EventReader
 _VERSION = "2023-06-01"
 _NO_ID = re.compile(r"[^a-zA-Z0-9_-]")
 _CACHED = {"cache_control": {"type": "ephemeral"}}
-"""Marks the end of a prefix that the provider caches for five minutes. Reading it costs a tenth of
-the price, writing it a quarter more."""
+"""A field of a block. It marks the end of a prefix of the prompt that the provider caches for five
+minutes. Tokens that are read from the cache cost a tenth of the price; tokens that are written to
+it cost a quarter more than the price."""
 _UNKNOWN_FIELDS = frozenset({"frequency_penalty", "presence_penalty"})
-"""Fields that plugins may set for every model, and that this API refuses."""
+"""Fields that this API refuses. They are left out, because plugins may set them for every model."""
 _DATA_URL = re.compile(r"data:([\w/+.-]+);base64,(.*)", re.DOTALL)
 _EMPTY = "(empty)"
-"""The text of a message without content, which this API refuses."""
+"""The text that is sent for a message without content, because this API refuses empty messages."""
 _STATUS = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -59,7 +60,8 @@ _STATUS = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The HTTP status of each kind of error. An error inside a stream has none of its own."""
+"""The HTTP status of each kind of error, for errors inside a stream, which come without a
+status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +83,8 @@ class AnthropicMessages:
         """See `WireFormat.encode`.
 
         The provider caches tools, instructions and messages in this order. One mark is at the end
-        of the instructions, which many turns share, and one at the end of the prompt, which the
-        next step of the turn continues.
+        of the instructions, which many turns have in common. The other mark is at the end of the
+        prompt, because the prompt of the turn's next step begins with this prompt.
         """
         system, turns = _encode_messages(request.messages, profile)
         fields: dict[str, Any] = {
@@ -156,10 +158,10 @@ class _AnthropicReader:
                 return [DoneEvent()]
             case "error":
                 return [_error(event.get("error"))]
-        return []  # a ping, the end of a block, or an event that did not exist in 2026
+        return []  # a ping, the end of a block, or an unknown event
 
     def _count(self, usage: Any) -> None:
-        """Take over the numbers of tokens. Later ones include earlier ones."""
+        """Store the numbers of tokens in an event. Later events have totals, not differences."""
         if not isinstance(usage, dict):
             return
         fresh = count_of(usage.get("input_tokens"))
@@ -227,8 +229,8 @@ def _error(error: Any) -> ErrorEvent:
 def _encode_messages(
     messages: Iterable[PromptMessage], profile: ModelProfile
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the instructions, and the messages of user and assistant in turn. Messages of one side
-    that follow each other are joined."""
+    """Return the instructions, and the other messages. In the messages, user and assistant
+    alternate: consecutive messages of the same side are joined."""
     system: list[dict[str, Any]] = []
     turns: list[dict[str, Any]] = []
     for message in messages:
@@ -253,7 +255,7 @@ def _encode_blocks(message: PromptMessage, profile: ModelProfile) -> list[dict[s
         call_id = _NO_ID.sub("_", message.answers)
         result = {"type": "tool_result", "tool_use_id": call_id}
         return [result | {"content": sendable(message_text(message)) or _EMPTY}]
-    # No model of this API hears, whatever the settings say.
+    # No model of this API accepts sound, even if the settings say so.
     parts = drop_unsupported_parts(message, replace(profile, audio=False)).parts
     blocks = [block for part in parts for block in _encode_part(part)]
     return [*blocks, *map(_encode_call, message.calls)]

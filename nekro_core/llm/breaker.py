@@ -1,4 +1,4 @@
-"""Decides whether a model that failed is asked again: a circuit breaker.
+"""Decides when a model that failed is asked again (a circuit breaker).
 
 A model that fails gets no requests while it cools down. Then one request tries it. If that request
 gets an answer, all requests may ask the model again. If not, it cools down twice as long.
@@ -12,12 +12,12 @@ from typing import Protocol
 from nekro_core.llm.model import PassReason
 
 _SOFT_FAILURES = 3
-"""How many failures in a row begin a cool-down, if each can be the fault of its request: a refusal,
-a rejected request, an empty reply, a reply that broke off in the middle."""
+"""Number of consecutive failures that begin a cool-down, for failures that the request may have
+caused: a refusal, a rejected request, an empty reply, a reply that broke off in the middle."""
 _SOFT = frozenset({PassReason.REFUSED, PassReason.REJECTED, PassReason.EMPTY, PassReason.BROKEN})
 _LONGEST_ASKED_S = 3600.0
-"""Longest cool-down in seconds that a provider can ask for. A wrong header must not switch a model
-off for a month."""
+"""Maximum cool-down in seconds that a provider can ask for. Without this bound, a wrong header
+could switch a model off for a month."""
 
 
 class CooldownSettings(Protocol):
@@ -38,16 +38,17 @@ class BreakerState(StrEnum):
     CLOSED = "closed"
     """Every request may ask it."""
     OPEN = "open"
-    """It cools down."""
+    """It cools down: no request may ask it."""
     HALF_OPEN = "half_open"
-    """One request may ask it, or asks it now."""
+    """The cool-down is over. One request may try the model, or is trying it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Passage:
     """The permission of one request to ask the model. ``period`` is the number of cool-downs before
-    it: a failure of an old request does not begin another cool-down. ``probe`` says whether it
-    tries a model that has cooled down."""
+    this request began; a failure of a request that began before the present cool-down does not
+    begin a further cool-down. ``probe`` says whether the request tries a model that has cooled
+    down."""
 
     period: int
     probe: bool = False
@@ -57,7 +58,7 @@ class CircuitBreaker:
     """The breaker of one model. Each `enter` must be followed by `leave`, also after an error.
 
     Args:
-        settings: How long a cool-down takes. They are read when it begins.
+        settings: They say how long a cool-down takes, and are read when it begins.
         clock: A monotonic clock, in seconds.
     """
 
@@ -71,34 +72,34 @@ class CircuitBreaker:
         self.cooldowns = 0
         """How many cool-downs have begun so far."""
         self.reason: PassReason | None = None
-        """Why the model cools down; None if it does not."""
+        """Why the model cools down; None if it does not cool down."""
         self.detail = ""
         """The error that began the cool-down."""
 
     @property
     def state(self) -> BreakerState:
-        """Whether the model is asked now."""
+        """The present state of the breaker."""
         if self._open_until is None:
             return BreakerState.CLOSED
         return BreakerState.HALF_OPEN if self.remaining_s <= 0 else BreakerState.OPEN
 
     @property
     def remaining_s(self) -> float:
-        """Seconds until a request may try the model; 0 if one may now."""
+        """Seconds until a request may try the model; 0 if a request may try it now."""
         return 0.0 if self._open_until is None else max(0.0, self._open_until - self._clock())
 
     @property
     def admits(self) -> bool:
-        """Whether `enter` would let a request pass now."""
+        """True if `enter` would return a passage now."""
         return self.state is BreakerState.CLOSED or (
             self.state is BreakerState.HALF_OPEN and self._probe is None
         )
 
     def enter(self, *, forced: bool = False) -> Passage | None:
-        """Begin a request. Returns None if the model must not be asked.
+        """Begin a request. Returns its permission, or None if the model must not be asked.
 
         Args:
-            forced: Ask the model although it cools down, because there is no other one.
+            forced: Ask the model even if it cools down, because there is no other model.
         """
         if not self.admits and not forced:
             return None
@@ -115,7 +116,7 @@ class CircuitBreaker:
         self._release(passage)
 
     def finished(self) -> None:
-        """Note that a reply arrived whole."""
+        """Note that a reply was received to its end."""
         self._soft = 0
 
     def fails(
@@ -125,11 +126,11 @@ class CircuitBreaker:
         detail: str = "",
         retry_after_s: float | None = None,
     ) -> None:
-        """Note that the model gave no whole reply. This may begin a cool-down.
+        """Note that a request failed. This may begin a cool-down.
 
         Args:
             passage: What `enter` returned.
-            reason: Why.
+            reason: Why the request failed.
             detail: The error, for an operator.
             retry_after_s: Seconds after which the provider allows the next request.
         """
@@ -151,8 +152,8 @@ class CircuitBreaker:
         self.reason, self.detail = reason, detail
 
     def leave(self, passage: Passage) -> None:
-        """End a request, whatever its outcome was. If it was a probe without an outcome, because it
-        was cancelled, the next request is the probe."""
+        """End a request, with any outcome. If a probe was cancelled before it had an outcome, the
+        next request becomes the probe."""
         self._release(passage)
 
     def _release(self, passage: Passage) -> None:

@@ -1,7 +1,8 @@
 """Asks the models of a chain one after another until one answers.
 
-The next model is asked if one fails before the first word or call of its reply. From then on
-nothing is switched: a reply that breaks off ends as it would without a chain.
+If a model fails before the first word or call of its reply, the next model is asked. After the
+first word or call, the chain does not change the model: a reply that breaks off raises the same
+error as without a chain.
 """
 
 import time
@@ -40,10 +41,10 @@ from nekro_core.llm.price_rule import PriceRule
 from nekro_core.system.errors import NekroError
 
 _CLOSE_S = 2.0
-"""Longest time in seconds for closing a request that nobody reads any more."""
+"""Maximum time in seconds for closing a request whose reply nobody reads any more."""
 _LOOK_UP_S = 1.0
-"""Longest time in seconds for looking up the models' prices before the first request. It reads a
-list on this machine, which takes 0.2 s."""
+"""Maximum time in seconds for looking up the models' prices before the first request. The prices
+are in a list on this machine; reading it takes 0.2 s."""
 _LASTING = frozenset({PassReason.KEY, PassReason.QUOTA})
 """Reasons that do not pass within a few seconds."""
 _REASONS: tuple[tuple[type[ModelError], PassReason], ...] = (
@@ -58,14 +59,14 @@ _REASONS: tuple[tuple[type[ModelError], PassReason], ...] = (
 
 
 def reason_of(error: ModelError) -> PassReason:
-    """Return the word for an error of a model."""
+    """Return the reason that stands for an error of a model."""
     return next((word for kind, word in _REASONS if isinstance(error, kind)), PassReason.REJECTED)
 
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """A model of a chain: the name of its group, the model, and its breaker, which it shares with
-    the other chains that have it."""
+    """A model of a chain: the name of its group, the model, and its breaker. All chains with this
+    model share the breaker."""
 
     name: str
     model: ChatModel
@@ -84,9 +85,9 @@ class _Passed(NekroError):
 class ModelChain:
     """A `ChatModel` that asks several models.
 
-    All models but the last are asked without retries, so that the answer comes from the next one at
-    once. A chain of one model raises the model's own error, a longer one `NoModelAnswered`. The
-    owner of the models closes them.
+    All models except the last are asked without retries, so that the next model is asked at once. A
+    chain of one model raises the model's own error, a longer chain raises `NoModelAnswered`. The
+    owner of the models closes them, not the chain.
 
     Args:
         links: The models in the order in which they are asked. At least one.
@@ -116,17 +117,18 @@ class ModelChain:
 
     @property
     def max_context(self) -> int:
-        """Return how many tokens prompt and reply may have to fit each model."""
+        """Return the largest number of tokens of prompt and reply that every model of the chain
+        accepts."""
         return min(each.model.profile.context_tokens for each in self.links)
 
     def objection(self, link: ChainLink) -> str:
-        """Return why the price of a model forbids to ask it; empty if it does not."""
+        """Return why a model must not be asked because of its price; empty if it may be asked."""
         first = self.links[0].model.profile.price
         return self._rule.objection(link.model.profile.price, first)
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
-        """Prepare all models. ``likely`` is for the first one. Raises the error of the first model;
-        errors of the others are logged."""
+        """Prepare all models. ``likely`` is passed to the first model. Raises the error of the
+        first model; errors of the other models are logged."""
         self._prices_known = True
         async with anyio.create_task_group() as tasks:
             for link in self.links[1:]:
@@ -159,7 +161,7 @@ class ModelChain:
         error: ModelError | None = None
         for position, (link, forced) in enumerate(order):
             passage = link.breaker.enter(forced=forced)
-            if passage is None:  # another request has begun to try it meanwhile
+            if passage is None:  # meanwhile, another request has begun to try it
                 passed[link.name] = _cooling(link)
                 continue
             passed.pop(link.name, None)
@@ -179,8 +181,9 @@ class ModelChain:
         raise NoModelAnswered(self._sorted(passed))
 
     async def _look_up_prices(self) -> None:
-        """Let the models look up their published prices, once: the price decides which model may
-        be asked. A free model has nothing to look up, and preparing it may be a download."""
+        """Let the models look up their published prices, once. The prices decide which models may
+        be asked. A free model is left out: it has no published price, and preparing it may start a
+        download."""
         if self._prices_known:
             return
         self._prices_known = True
@@ -210,9 +213,9 @@ class ModelChain:
     def _order(self, passed: Mapping[str, PassedModel]) -> list[tuple[ChainLink, bool]]:
         """Return the models to ask in order, and whether each is asked although it cools down.
 
-        First come those that may be asked. If all of them fail, those are tried that cool down for
-        a reason that may have passed. A model whose key or quota failed is asked only if there is
-        no other one.
+        First come the models that may be asked. Then come models that cool down for a reason that
+        may have passed. A model that cools down because of its key or quota is asked only if no
+        other model can be asked.
         """
         order = [(each, False) for each in self.links if each.name not in passed]
         cooling = [
@@ -237,8 +240,8 @@ class ModelChain:
         *,
         last: bool,
     ) -> AsyncGenerator[Delta, None]:
-        """Ask one model. Raises `_Passed` if it fails before its first word, and other errors as
-        they are."""
+        """Ask one model. Raises `_Passed` if the model fails before its first word. Later errors
+        are raised without a change."""
         began, held, begun = self._clock(), list[Delta](), False
         try:
             fitting = await self._fitting(link, request)
@@ -314,9 +317,9 @@ def _cooling(link: ChainLink) -> PassedModel:
 
 
 def _is_beginning(delta: Delta, request: ChatRequest) -> bool:
-    """Return whether a delta begins the reply: a word, a call, or the end of a reply that may have
-    no words. A reply without a word that reached its limit of tokens is not a failure of the
-    provider: the turn handles it."""
+    """Return True if a delta begins the reply: a word, a call, or the end of a reply that may have
+    no words. The end of a reply that reached its limit of tokens before its first word counts too:
+    the provider did not fail, and the turn handles such a reply."""
     match delta:
         case TextDelta(text):
             return bool(text.strip())
@@ -328,7 +331,7 @@ def _is_beginning(delta: Delta, request: ChatRequest) -> bool:
 
 
 def _needs_another_prompt(written: ModelProfile, other: ModelProfile) -> bool:
-    """Return whether a prompt for one model does not suit another one."""
+    """Return True if a prompt that was written for one model does not suit the other model."""
     return (
         written.prefers_examples != other.prefers_examples
         or written.grammar != other.grammar

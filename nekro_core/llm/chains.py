@@ -1,4 +1,5 @@
-"""Builds the chains of models of roles and chats. Chains share one breaker for each model."""
+"""Builds the chains of models of roles and chats. All chains with the same model share its
+breaker."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,8 @@ from nekro_core.llm.roles import ModelRole
 CHAT_ROLES = (ModelRole.CHAT, ModelRole.QUICK, ModelRole.VISION)
 """The roles whose models answer chat requests."""
 _MOST_CHAINS = 1000
-"""Maximum number of chains that are remembered. Operators write them, one for a chat at most."""
+"""Maximum number of chains that are kept in memory. Operators configure them, at most one for a
+chat."""
 
 
 def _same(model: ChatModel) -> ChatModel:
@@ -27,8 +29,8 @@ class ModelChains:
 
     Args:
         settings: The settings of the roles. They can change; then `changed` must be called.
-        models: Returns the model of a name: ``default``, ``embedded`` or a group's; None if there
-            is none that answers chats.
+        models: Returns the model with a name: ``default``, ``embedded`` or the name of a group.
+            Returns None if there is no such model, or if it does not answer chat requests.
         clock: A monotonic clock, in seconds.
     """
 
@@ -41,7 +43,7 @@ class ModelChains:
     ) -> None:
         self.settings = settings
         self.staged: Callable[[ChatModel], ChatModel] = _same
-        """Makes of a model the one that turns ask, which runs plugins' hooks."""
+        """Wraps a model for turns, so that requests of turns run the plugins' hooks."""
         self._models = models
         self._clock = clock
         self._breakers: dict[str, CircuitBreaker] = {}
@@ -69,12 +71,12 @@ class ModelChains:
         return chain.profile.price if chain else None
 
     def chain(self, names: Sequence[str], *, for_turns: bool = False) -> ModelChain | None:
-        """Return the chain of these models; None if there is none of them.
+        """Return the chain of these models; None if none of them exists.
 
         Args:
-            names: The names in the order in which the models are asked. A name that no model has
-                is left out, and the log says so.
-            for_turns: Whether turns ask it, so that plugins' hooks run.
+            names: The names in the order in which the models are asked. A name without a model is
+                left out and logged.
+            for_turns: Whether turns ask the chain, so that plugins' hooks must run.
         """
         key = tuple(names), for_turns
         if key not in self._chains:
@@ -90,8 +92,9 @@ class ModelChains:
         return self._chains[key]
 
     def of_turns(self, text: str = "") -> ModelChain | None:
-        """Return the chain that turns ask: that of the role ``chat``, or that of the names in
-        ``text``, such as ``fast,strong``. None if there is no such model."""
+        """Return the chain that turns ask: the chain of the names in ``text``, such as
+        ``fast,strong``, or if ``text`` is empty, the chain of the role ``chat``. Returns None if
+        there is no such model."""
         try:
             names = chain_names(text.lower()) or self.settings.of(ModelRole.CHAT)
         except ValueError:
@@ -99,8 +102,8 @@ class ModelChains:
         return self.chain(names, for_turns=True)
 
     def saving(self, share_left: float) -> ModelChain | None:
-        """Return the chain that turns ask if this share of a daily budget is left; None if the
-        usual models answer."""
+        """Return the chain of the ``saving`` models, if so little of a daily budget is left that
+        turns must ask them; otherwise None."""
         names = self.settings.saving
         if not names or share_left >= self.settings.saving_below:
             return None
@@ -110,8 +113,8 @@ class ModelChains:
         """Build the chains anew when they are needed next.
 
         Args:
-            replaced: The names of the models whose settings have changed. They are asked again at
-                once: the change may have mended them.
+            replaced: The names of the models whose settings have changed. Their cool-downs end,
+                because the change may have repaired them.
         """
         self._chains.clear()
         for name in replaced:

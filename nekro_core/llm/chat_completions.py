@@ -1,4 +1,5 @@
-"""Chat Completions: the protocol of OpenAI that nearly every provider and local server offers.
+"""Implements OpenAI's protocol "Chat Completions", which nearly every provider and local server
+offers.
 
 Gemini's compatible endpoint is one of them. Source: the API reference of OpenAI.
 """
@@ -32,7 +33,8 @@ class ChatCompletions:
         return encode_request(request, profile, self.dialect, extra_body)
 
     def reader(self) -> EventReader:
-        """See `WireFormat.reader`. The objects of this protocol need no memory."""
+        """See `WireFormat.reader`. In this protocol, each object can be read without the earlier
+        objects."""
         return parse_chunk
 
     def whole(self, reply: dict[str, Any]) -> list[Event]:

@@ -1,4 +1,4 @@
-"""A chat model that stands for another one, which may be another one at each request."""
+"""A chat model that passes each request to the model that is chosen at that moment."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -8,8 +8,8 @@ from nekro_core.llm.model import ChatModel, ChatRequest, Delta, ModelProfile
 
 
 class CurrentModel:
-    """A `ChatModel` that passes each request to the model that a function returns now. The owner of
-    that model closes it."""
+    """A `ChatModel` that passes each request to the model that ``current`` returns at that moment.
+    The owner of that model closes it."""
 
     def __init__(self, current: Callable[[], ChatModel]) -> None:
         self._current = current
@@ -37,7 +37,8 @@ class CurrentModel:
 
 
 def chain_links(model: ChatModel) -> tuple[ChainLink, ...]:
-    """Return the models of the chain that a model stands for; empty if it is no chain."""
+    """Return the models of a chain, or of the chain to which a `CurrentModel` passes its requests;
+    empty if the model is not a chain."""
     if isinstance(model, CurrentModel):
         return chain_links(model.present)
     return model.links if isinstance(model, ModelChain) else ()

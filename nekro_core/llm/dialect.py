@@ -30,8 +30,8 @@ class Dialect:
     temperature: bool = True
 
     def without(self, complaint: str) -> Self | None:
-        """Return the dialect to try after a refusal: without the refused field, or with its other
-        name. None if the refusal has another reason."""
+        """Return the dialect to try after a refusal: without the refused field, or with another
+        name for it. Returns None if the endpoint refused the request for another reason."""
         complaint = complaint.lower()
         if self.asks_usage and ("stream_options" in complaint or "include_usage" in complaint):
             return replace(self, asks_usage=False)
@@ -88,7 +88,8 @@ def encode_message(message: PromptMessage, profile: ModelProfile) -> dict[str, A
         fields["tool_call_id"] = message.answers
     if message.calls:
         fields["tool_calls"] = [_encode_call(call, profile) for call in message.calls]
-        # Some endpoints refuse an empty string beside calls, and accept null.
+        # Some endpoints refuse an empty string as the content of a message with calls, and accept
+        # null.
         fields["content"] = fields["content"] or None
     return fields
 
@@ -105,8 +106,8 @@ def _encode_function(function: Function) -> dict[str, Any]:
 
 
 def _encode_call(call: FunctionCall, profile: ModelProfile) -> dict[str, Any]:
-    # Servers parse the arguments of earlier calls again. If these are not JSON, servers refuse the
-    # whole request.
+    # Send ``{}`` in place of arguments that are not JSON. Servers parse the arguments of earlier
+    # calls again, and refuse the whole request if they are not JSON.
     written = "{}" if call.problem else call.written
     name = call.name or "unknown"
     fields: dict[str, Any] = {
@@ -137,5 +138,5 @@ def _encode_part(part: Part) -> dict[str, Any]:
 
 def sendable(text: str) -> str:
     """Return a text that can be encoded as UTF-8. Texts from chats may contain lone surrogates,
-    which cannot; they are replaced, so that the request does not fail."""
+    which cannot be encoded. They are replaced, so that the request does not fail."""
     return text.encode("utf-8", "replace").decode()

@@ -1,6 +1,6 @@
 """Sends one request to a model over HTTP, and reads the events of its response.
 
-It uses httpx and no SDK of a provider: see docs/decisions/0031 and 0043.
+The module uses httpx, and not the SDK of a provider: see docs/decisions/0031 and 0043.
 """
 
 import json
@@ -81,7 +81,7 @@ class RequestAttempt:
 
     @property
     def begun(self) -> bool:
-        """Whether any part of the reply has arrived. Such a part must be paid for."""
+        """True if any part of the reply has arrived. The provider charges for such a part."""
         return bool(self.characters or self.thought_characters or self.call_characters)
 
     @property
@@ -115,13 +115,13 @@ _AFTER_DONE_S = 0.5
 """Seconds to wait after the end mark for the end of the body."""
 _MAX_BODY = 4_000_000
 _MAX_PIECE = 1_000_000
-"""Maximum number of bytes that are decompressed at once. httpx would decompress all that it has
-read, and 60 kB can become 60 MB."""
+"""Maximum number of bytes that are decompressed at once. httpx would decompress everything that it
+has read at once, and 60 kB can become 60 MB."""
 
 _ONCE = httpx.Limits(max_keepalive_connections=0)
-"""With a Unix socket, each request opens a new connection. llama.cpp's server sometimes closes an
-idle connection just when it is used again (once in 50 requests on a busy machine), and a new
-connection costs nothing."""
+"""The limits for a Unix socket: each request opens a new connection. llama.cpp's server sometimes
+closes an idle connection at the moment in which a request uses it (once in 50 requests on a busy
+machine), and opening a new connection takes almost no time."""
 
 
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=5.0)
@@ -132,7 +132,7 @@ _UNREACHABLE = (httpx.HTTPError, httpx.InvalidURL)
 
 class _Declined(NekroError):
     """An answer with an error status. ``body`` is the field ``error`` of its JSON. Without that
-    field, it is the whole JSON; without JSON, it is the text."""
+    field, ``body`` is the whole JSON. If the answer is not JSON, ``body`` is its text."""
 
     def __init__(self, response: httpx.Response, text: bytes) -> None:
         words = text.decode(errors="replace").strip()
@@ -216,7 +216,7 @@ class ModelEndpoint:
         """Read a JSON document of the API, such as ``models``, within ``limit_s`` seconds.
 
         Returns:
-            The status, and the document. The document is None if the answer is no JSON.
+            The status, and the document. The document is None if the answer is not JSON.
 
         Raises:
             ModelUnreachable: There was no complete answer. The text contains no secret.
@@ -297,7 +297,8 @@ def _client(settings: LLMSettings, fields: dict[str, Any]) -> httpx.AsyncClient:
     except httpx.InvalidURL as error:
         if settings.proxy:
             raise
-        # Other programs accept such entries, for example "fd00::/8" or "[::1]".
+        # Entries such as "fd00::/8" or "[::1]" are not an error, because other programs accept
+        # them. So evaluate NO_PROXY without httpx.
         logger.warning("NO_PROXY has an entry that httpx cannot read: {}", error)
         return make(proxy=environment_proxy(settings.base_url), trust_env=False)
 
@@ -327,8 +328,8 @@ def _fields(settings: LLMSettings, wire: WireFormat) -> dict[str, Any]:
             "Accept-Encoding": "gzip",
             "User-Agent": f"nekro-core/{__version__}",
         },
-        # httpx limits only the time for connecting. `ModelEndpoint.events` limits the rest, because
-        # one deadline applies to all attempts of a request, with their thoughts and texts.
+        # httpx limits only the time for connecting. `ModelEndpoint.events` limits all later waits,
+        # because one deadline applies to all attempts of a request together.
         "timeout": httpx.Timeout(None, connect=settings.connect_s),
     }
 

@@ -1,5 +1,5 @@
-"""Reads the stream of a model's endpoint: server-sent events with JSON objects, and the objects of
-Chat Completions.
+"""Reads the stream of a model's endpoint: the server-sent events, the JSON objects in them, and
+what an object of the protocol Chat Completions means.
 
 Endpoints differ in almost everything, so the type of each field is checked. Sources: the chat
 completion chunk object of the OpenAI API reference, and the event stream format of the HTML
@@ -16,12 +16,12 @@ from nekro_core.llm.function_calls import FunctionCallDelta
 from nekro_core.system.errors import NekroError
 
 MAX_LINE = 4_000_000
-"""Maximum number of characters of a line. A reply of 1 MB fits, and an endless line cannot fill the
-memory."""
+"""Maximum number of characters of a line. A reply of 1 MB fits. The limit keeps an endless line
+from filling the memory."""
 
 _MOST_PROVIDER_DATA = 200_000
-"""Maximum number of characters of what a provider wants back with a call. Signatures have a few
-thousand."""
+"""Maximum number of characters of the data that a provider sends with a call and wants back with
+its result. Signatures have a few thousand."""
 
 
 class StreamDecodeError(NekroError):
@@ -93,15 +93,15 @@ Event = (
 async def read_events(
     chunks: AsyncIterable[bytes], parse: Callable[[dict[str, Any]], list[Event]]
 ) -> AsyncIterator[Event]:
-    """Decode the bytes of a response into events. The response is read to its end, also after
-    `DoneEvent`, which is the last event.
+    """Decode the bytes of a response into events. `DoneEvent` is the last event; what follows in
+    the response is read and ignored.
 
     Args:
         chunks: The body of the response.
         parse: Returns the events of one JSON object of the stream.
 
     Raises:
-        StreamDecodeError: The body is no such stream.
+        StreamDecodeError: The body is not a stream of server-sent events with JSON objects.
     """
     done = False
     async for line in _lines(chunks):
@@ -212,7 +212,7 @@ def _parse_usage(usage: dict[str, Any]) -> UsageEvent | None:
 
 
 def count_of(value: Any) -> int:
-    """Return a number of tokens or an index; 0 if the value is none."""
+    """Return a number of tokens or an index; 0 if the value is not such a number."""
     return value if _is_count(value) else 0
 
 
@@ -221,7 +221,8 @@ def _is_count(value: Any) -> TypeGuard[int]:
 
 
 async def _lines(chunks: AsyncIterable[bytes]) -> AsyncIterator[str]:
-    # A chunk may end inside a character, and an invalid character must not end the stream.
+    # The decoder keeps the bytes of an incomplete character, because a chunk may end inside a
+    # character. It replaces invalid characters, so that they do not end the stream.
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     pieces: list[str] = []
     length = 0

@@ -31,7 +31,7 @@ class Redactor:
     secrets."""
 
     def __init__(self, *secrets: str) -> None:
-        # A short "key" such as "none" would remove ordinary words.
+        # Leave out short keys: a key such as "none" would remove ordinary words from messages.
         self._secrets = tuple(secret for secret in secrets if len(secret) >= 8)
 
     def __call__(self, text: str) -> str:
@@ -52,7 +52,7 @@ def model_error(
 ) -> tuple[ModelError, bool]:
     """Return the error for a status and a body, and whether another attempt may succeed.
 
-    ``status`` is None if an error inside a stream has none.
+    ``status`` is None for an error inside a stream that has no status.
     """
     said = redact(_message_of(body) or message)
     codes = _codes_of(body)
@@ -118,7 +118,7 @@ def _codes_of(body: Any) -> str:
 
 
 def status_of(body: Any) -> int | None:
-    """Return the HTTP status that an error inside a stream has as its ``code``; None if it has no
+    """Return the HTTP status of an error inside a stream, which is its ``code``; None if it has no
     such code."""
     code = body.get("code") if isinstance(body, dict) else None
     try:

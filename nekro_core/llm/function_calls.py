@@ -2,9 +2,10 @@
 
 Source: ``choices[].delta.tool_calls`` of the chat completion chunk object of the OpenAI API
 reference. Endpoints differ. Pieces of several calls may be mixed. The index may be missing, or the
-same for every call. The id or the name may be repeated in every piece. The arguments may be a JSON
-object instead of its text. The assembler accepts all of these. If the arguments are not strict
-JSON, it does not guess: the call gets a ``problem`` and is not carried out.
+same for every call. The id or the name may be in every piece. The arguments may be a JSON object
+instead of a text with JSON. The assembler accepts all these forms. If the arguments are not strict
+JSON, the assembler does not guess what is meant: the call gets a ``problem`` and is not carried
+out.
 """
 
 import json
@@ -15,7 +16,7 @@ from nekro_core.llm.model import FunctionCall
 from nekro_core.system.errors import NekroError
 
 MAX_CALLS = 256
-"""Maximum number of calls of one reply. A model that makes more calls repeats itself."""
+"""Maximum number of calls of one reply. A model that makes more calls is repeating itself."""
 _SHOWN = 200
 """Maximum number of characters of invalid arguments that the ``problem`` quotes."""
 
@@ -78,8 +79,8 @@ class FunctionCallAssembler:
         """Return all calls in the order of their indexes. Calls without an index are in the order
         of their arrival.
 
-        ``cut`` is set if the reply ended too early, and says why. Then the last call and all calls
-        without arguments may be incomplete, so they get a ``problem``.
+        ``cut`` is set if the reply ended too early, and says why. In that case the last call and
+        all calls without arguments may be incomplete, so they get a ``problem``.
         """
         ids: set[str] = set()
         calls = []

@@ -29,7 +29,7 @@ from nekro_core.tools.names import NamedTool
 from nekro_core.tools.tool import Parameter
 
 MAX_CALLS = 4
-"""Maximum number of calls of one reply. A model that makes more calls repeats itself."""
+"""Maximum number of calls of one reply. A model that makes more calls is repeating itself."""
 MAX_TEXT = 400
 """Maximum number of characters of a string literal."""
 MAX_INNER_TEXT = 60
@@ -92,8 +92,8 @@ def call_rules(
 
 
 class _Written(Enum):
-    """The arguments that an argument list has so far. They decide how the next argument may
-    begin."""
+    """What kind of arguments an argument list has so far. The kind decides how the next argument
+    may begin."""
 
     NOTHING = "n"
     POSITIONAL = "p"
@@ -104,8 +104,8 @@ class _Written(Enum):
 
 
 class _Arguments:
-    """The rules of one argument list. There is one rule for each parameter and each `_Written`
-    state before it."""
+    """The rules of one argument list. There is one rule for each combination of a parameter and a
+    `_Written` state before this parameter."""
 
     def __init__(self, prefix: str, parameters: Sequence[Parameter], computes: bool) -> None:
         self.rules: dict[str, Rule] = {}
@@ -151,8 +151,8 @@ class _Values:
         self._name = name
         self._definitions: Mapping[str, Any] = schema.get("$defs", {})
         self.rules: dict[str, Rule] = {}
-        # This entry keeps the first place: the name of each part contains the number of rules
-        # before it.
+        # Reserve the first place in the dictionary for this rule, which is made last. The name of
+        # each inner rule contains the number of rules before it.
         self.rules[name] = LiteralText("")
         self.rules[name] = self._rule(schema, 0, MAX_TEXT)
 
@@ -206,7 +206,8 @@ class _Values:
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> Rule:
         if properties := schema.get("properties"):
-            # All properties are required, in order: an object with known fields is short enough.
+            # Require all properties, in order. An object with known fields is short enough for
+            # this.
             pairs = [
                 seq(f"{_literal(name)}: ", self._rule(each, depth + 1, MAX_INNER_TEXT))
                 for name, each in properties.items()

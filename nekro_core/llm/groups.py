@@ -9,7 +9,8 @@ from nekro_core.llm.settings import LLMSettings
 
 
 class ModelGroupSettings(LLMSettings):
-    """One endpoint. Plugins use its name: ``NEKRO_MODELS__DRAW__BASE_URL`` belongs to ``draw``."""
+    """One endpoint. Plugins use the name of its group, which is a part of the settings' names:
+    ``NEKRO_MODELS__DRAW__BASE_URL`` belongs to the group ``draw``."""
 
     type: Literal["chat", "embedding", "draw"] = "chat"
     """The kind of requests that the model answers."""

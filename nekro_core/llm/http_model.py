@@ -68,9 +68,10 @@ class HttpChatModel:
     is raised. Thoughts are counted as tokens, but are not part of the reply.
 
     A request is retried with backoff and jitter until any part of the reply has arrived. A thought
-    is such a part too: it was paid for. A ``Retry-After`` of up to 30 s is obeyed. If it is longer,
-    `QuotaExceeded` is raised and says when to ask again. ``socket`` is a Unix socket that replaces
-    the host of the address. Tests pass their own ``clock``, ``sleep`` and ``jitter``.
+    counts as a part of the reply, because the provider charges for it. The header ``Retry-After``
+    is obeyed if it asks for a wait of up to 30 s. If it asks for more, `QuotaExceeded` is raised
+    and says when to ask again. ``socket`` is a Unix socket that replaces the host of the address.
+    Tests pass their own ``clock``, ``sleep`` and ``jitter``.
     """
 
     def __init__(
@@ -107,8 +108,8 @@ class HttpChatModel:
 
     @property
     def profile(self) -> ModelProfile:
-        """Return what the model can do according to the operator's settings. From the first
-        connection on, it has the published price and context where the settings name none."""
+        """Return what the model can do according to the operator's settings. If the settings lack a
+        price or a context size, the published value is used after the first connection."""
         return self._profile
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:  # noqa: ARG002
@@ -118,8 +119,8 @@ class HttpChatModel:
     async def connect(self) -> ModelEndpoint:
         """Make the HTTP client, if there is none yet, and return it.
 
-        It is made in a thread, because reading the certificates takes 0.1 s. The first request
-        calls this method; it may be called earlier.
+        The client is made in a thread, because reading the certificates takes 0.1 s. The first
+        request calls this method; other code may call it earlier.
         """
         if self._endpoint is not None:
             return self._endpoint
@@ -139,7 +140,7 @@ class HttpChatModel:
             return self._endpoint
 
     async def aclose(self) -> None:
-        """Close the connections. A later request opens new ones."""
+        """Close the connections. A later request opens new connections."""
         endpoint, self._endpoint = self._endpoint, None
         if endpoint is not None:
             await endpoint.aclose()
@@ -230,8 +231,9 @@ class HttpChatModel:
                     pass  # when the body is read to its end, the connection can be used again
 
     def _encode(self, request: ChatRequest, wire: WireFormat) -> dict[str, Any]:
-        """Return the JSON body of a request that is about to be sent, and report it. What is
-        reported of another protocol than Chat Completions is the same request in that form."""
+        """Return the JSON body of a request that is about to be sent, and report it to
+        ``request.on_sent``. For every protocol, the reported body has the form of Chat
+        Completions."""
         extra = self._settings.extra_body
         fields = wire.encode(request, self._profile, extra)
         if request.on_sent is not None:

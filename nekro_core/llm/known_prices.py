@@ -30,10 +30,11 @@ class KnownModel:
         provider: The provider that charges this price.
         model: The name under which the model was found.
         price: The price of a million tokens in US dollars; None if it is not known. If a provider
-            charges more for long prompts, this is the price of short ones.
+            charges more for long prompts, this is the price of short prompts.
         context_tokens: The largest number of tokens of prompt and reply; None if it is not known.
-        day: The day for which the price is meant: that of the question.
-        edition: The package and its version, which says how old the figures may be.
+        day: The day for which the price is valid: the day of the call.
+        edition: The name and version of the package with the figures. The version shows how old
+            they may be.
     """
 
     provider: str
@@ -50,8 +51,8 @@ class EffectivePrice:
 
     ``operator``: the settings contain the price, in the operator's currency. ``published``: the
     price is the provider's list price in US dollars. ``unknown``: no price is found; then ``price``
-    is None, which is not the same as a price of 0. A published price has the day for which it is
-    meant, and the edition of the list.
+    is None, which is not the same as a price of 0. A published price also has the day for which it
+    is valid, and the edition of the list.
     """
 
     source: Literal["operator", "published", "unknown"]
@@ -65,10 +66,10 @@ async def known_model(model: str, base_url: str = "") -> KnownModel | None:
 
     Args:
         model: The name as the provider writes it.
-        base_url: The address of the endpoint. It decides whose price is meant, because several
-            providers may offer the same model. If it is empty, the name alone decides. If the
-            address belongs to no known provider, the endpoint is a reseller or the operator's own
-            machine, so its price is not known.
+        base_url: The address of the endpoint. It decides which provider's price is returned,
+            because several providers may offer the same model. If it is empty, the name alone
+            decides. If the address belongs to no known provider, the endpoint is a reseller or the
+            operator's own machine, so its price is not known.
 
     Returns:
         The figures; None if the model is not known at this address.
@@ -78,8 +79,8 @@ async def known_model(model: str, base_url: str = "") -> KnownModel | None:
 
 
 async def effective_price(settings: LLMSettings) -> EffectivePrice:
-    """Return the price of an endpoint: the operator's figure if one is written, otherwise the
-    provider's list price, otherwise unknown."""
+    """Return the price of an endpoint: the operator's price if the settings have one, otherwise the
+    provider's list price, otherwise an unknown price."""
     if settings.price.source is PriceSource.OPERATOR:
         return EffectivePrice(source="operator", price=settings.price)
     known = await _published(settings)
@@ -92,8 +93,8 @@ async def effective_price(settings: LLMSettings) -> EffectivePrice:
 
 async def effective_context(settings: LLMSettings) -> tuple[int, bool]:
     """Return the largest number of tokens of prompt and reply, and whether the provider published
-    it: the operator's figure if one is written, otherwise the published one, otherwise the
-    default."""
+    this number. It is the operator's number if the settings have one, otherwise the published
+    number, otherwise the default."""
     if "context_tokens" in settings.model_fields_set:
         return settings.context_tokens, False
     known = await _published(settings)
@@ -103,8 +104,8 @@ async def effective_context(settings: LLMSettings) -> tuple[int, bool]:
 
 
 async def with_published_figures(settings: LLMSettings, profile: ModelProfile) -> ModelProfile:
-    """Return the profile of a model with the provider's price and context where the settings name
-    none."""
+    """Return the profile of a model. If the settings lack the price or the context, the provider's
+    published value is used."""
     price = settings.price.source is PriceSource.UNKNOWN
     context = "context_tokens" not in settings.model_fields_set
     known = await _published(settings) if price or context else None
@@ -118,8 +119,9 @@ async def with_published_figures(settings: LLMSettings, profile: ModelProfile) -
 
 
 async def _published(settings: LLMSettings) -> KnownModel | None:
-    """Return what is published about the model of an endpoint, if that shall apply. An address that
-    can belong to no provider is not looked up, because the first question imports the package."""
+    """Return what is published about the model of an endpoint; None if the settings switch
+    published figures off. A local address cannot belong to a provider, so it is not looked up: the
+    first search imports the package of prices, which takes time."""
     if not settings.configured or not settings.published_figures:
         return None
     if not _may_be_provider(settings.base_url):

@@ -1,4 +1,4 @@
-"""Replaces pictures and sound in a prompt by notes, for models that do not accept them."""
+"""Replaces pictures and sound in a prompt with notes, for models that do not accept them."""
 
 from dataclasses import replace
 

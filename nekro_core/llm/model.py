@@ -85,11 +85,11 @@ class PassReason(StrEnum):
     EMPTY = "empty"
     """The reply ended without a word."""
     COOLING = "cooling"
-    """It was not asked, because it failed shortly before."""
+    """The model was not asked, because it failed shortly before."""
     DEARER = "dearer"
-    """It was not asked, because it costs more than the operator allows."""
+    """The model was not asked, because it costs more than the operator allows."""
     UNFIT = "unfit"
-    """It was not asked, because it cannot do what the request needs."""
+    """The model was not asked, because it cannot do what the request needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,8 @@ class FunctionCall:
     ``call_id`` is unique in its reply. It is the provider's id; if the provider sent none, an id is
     made. ``written`` is the received text of the arguments, and ``arguments`` are the parsed
     values. A call with a ``problem`` must not be carried out, because its arguments cannot be
-    parsed or it is incomplete. ``provider_data`` is JSON that the provider sent with the call and
-    wants back with it; only the model with the name ``made_by`` gets it.
+    parsed or the call is incomplete. ``provider_data`` is JSON that the provider sent with the call
+    and wants back when the call is sent again; only the model with the name ``made_by`` gets it.
     """
 
     call_id: str
@@ -152,7 +152,7 @@ class FunctionCall:
 @dataclass(frozen=True, slots=True)
 class PromptMessage:
     """One message of a prompt. ``calls`` are the calls in an assistant's message. A message of role
-    ``tool`` has only text, and answers the call with the id ``answers``."""
+    ``tool`` has only text. It is the result of the call whose id is ``answers``."""
 
     role: Literal["system", "user", "assistant", "tool"]
     parts: tuple[Part, ...]
@@ -166,7 +166,7 @@ class PromptMessage:
 
 
 def message_text(message: PromptMessage) -> str:
-    """Return the texts of a message, one below the other."""
+    """Return the texts of a message, each on its own lines."""
     return "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
 
 
@@ -233,8 +233,9 @@ class TextDelta:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestUsage:
     """The tokens of a request. They are ``estimated`` if the provider did not send their number.
-    ``cached_tokens`` of the prompt were read from the provider's cache, and
-    ``cache_written_tokens`` of it were written to it for a price of its own."""
+    ``cached_tokens`` is the number of prompt tokens that the provider read from its cache.
+    ``cache_written_tokens`` is the number of prompt tokens that it wrote to its cache, which have a
+    separate price."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -249,22 +250,23 @@ class RequestUsage:
 
 
 class PriceSource(StrEnum):
-    """Who says what a model costs."""
+    """Where the price of a model comes from."""
 
     OPERATOR = "operator"
     """The settings, in the operator's currency."""
     PUBLISHED = "published"
     """The provider's published list, in US dollars."""
     FREE = "free"
-    """Nobody is paid: the model runs on this machine."""
+    """The model is free, because it runs on this machine."""
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """The price of a million tokens. ``cached`` is the price of prompt tokens that the provider had
-    cached, ``cache_written`` of those that it wrote to its cache. If one of these is None, such
-    tokens cost as much as other prompt tokens. A price that is not known counts as 0."""
+    """The price of a million tokens. ``cached`` is the price of prompt tokens that the provider
+    read from its cache, ``cache_written`` the price of prompt tokens that it wrote to its cache. If
+    one of these prices is None, such tokens cost as much as other prompt tokens. An unknown price
+    counts as 0."""
 
     prompt: float = 0.0
     completion: float = 0.0
@@ -285,7 +287,8 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class ReplyFinished:
-    """The reply has ended. The reason is ``length`` if a limit cut it off, else ``stop``."""
+    """The reply has ended. The reason is ``length`` if a limit cut the reply off; otherwise
+    ``stop``."""
 
     reason: Literal["stop", "length"]
 
@@ -297,9 +300,9 @@ Delta = TextDelta | FunctionCall | RequestUsage | ReplyFinished
 class ModelProfile:
     """The abilities and limits of a model. ``prefers_examples`` is True for a small model: it gets
     a short prompt with worked examples and a grammar instead of the long prompt. ``functions`` is
-    True if the model can call functions natively. ``price`` is that of the operator's settings, or
-    else the published one. ``unread`` are the cache keys of prompts whose beginning the model is
-    still reading: a prompt with another beginning, if it is short, is answered sooner."""
+    True if the model can call functions natively. ``price`` is the price in the operator's
+    settings, or if they have none, the published price. ``unread`` are the cache keys of prompts
+    whose beginning the model is still reading: a short prompt is answered sooner."""
 
     name: str
     vision: bool = False
@@ -321,7 +324,7 @@ class PassedModel:
         reason: Why it did not answer.
         detail: The error, for an operator, without secrets; empty if there was none.
         seconds: How long the chain waited for it.
-        usage: What it was paid for; None if nothing.
+        usage: The tokens that must be paid; None if there are none.
         price: Its price.
     """
 
@@ -340,8 +343,8 @@ class PassedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChoice:
-    """The model of a chain that answers a request, and those before it that did not. ``name`` is
-    the name of its group."""
+    """The model of a chain that answers a request, and the models that did not answer it. ``name``
+    is the name of the answering model's group."""
 
     name: str
     profile: ModelProfile
@@ -376,7 +379,7 @@ class ChatModel(Protocol):
         at once.
 
         Each function call arrives once and complete, after the text and before the `RequestUsage`.
-        If the reply is cut off, its calls arrive too, the last one with a ``problem``. A failed
+        If the reply is cut off, its calls arrive too, and the last call has a ``problem``. A failed
         request is retried only before the first delta. Raises the errors of this module.
         """
 

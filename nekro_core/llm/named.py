@@ -1,5 +1,5 @@
-"""Makes the models of ``NEKRO_MODELS``, each at its first use. They can change while the bot
-runs."""
+"""Makes the models of the setting ``NEKRO_MODELS``, each when it is first used. The setting can
+change while the bot runs."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -33,7 +33,8 @@ class NamedModels:
         return self._groups
 
     def get(self, name: str) -> ChatModel | None:
-        """Return the model of a group; None if there is no such group or it is not for chats."""
+        """Return the model of a group; None if there is no such group or its model does not answer
+        chat requests."""
         if name not in self._groups:
             name = name.lower()
         settings = self._groups.get(name)
@@ -51,9 +52,10 @@ class NamedModels:
     async def replace(self, groups: Mapping[str, ModelGroupSettings]) -> None:
         """Use these groups from now on.
 
-        A model that `get` has returned follows its group: its next request uses the new settings.
-        A request that runs ends with the old ones. The model of a removed group still answers the
-        turns that began with it. Groups whose settings are equal keep their connections.
+        The next request to a model that `get` has returned uses the new settings of its group.
+        Running requests are finished with the old settings. The model of a removed group still
+        answers the turns that began with it. Groups whose settings have not changed keep their
+        connections.
         """
         old, self._groups = self._groups, _copies(groups)
         for follower in self._followers:
@@ -75,7 +77,8 @@ class NamedModels:
 
 
 def _copies(groups: Mapping[str, ModelGroupSettings]) -> dict[str, ModelGroupSettings]:
-    """Copy the settings, so that a change of the caller's objects is noticed."""
+    """Copy the settings. `NamedModels.replace` compares new settings with these copies, since the
+    caller may change its own objects."""
     return {name: settings.model_copy() for name, settings in groups.items()}
 
 
@@ -85,7 +88,7 @@ def _answers_chats(settings: ModelGroupSettings) -> bool:
 
 def _own(settings: ModelGroupSettings) -> LLMSettings:
     """Return the part of a group's settings that a model needs."""
-    # What nobody set stays so: then published figures apply.
+    # Leave unset fields unset, so that the published price and context apply.
     return LLMSettings(**settings.model_dump(include=_FIELDS, exclude_unset=True))
 
 

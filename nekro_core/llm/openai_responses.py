@@ -1,4 +1,4 @@
-"""Responses: the newer protocol of OpenAI. Nothing is stored at the provider.
+"""Implements OpenAI's newer protocol "Responses". Requests ask the provider to store nothing.
 
 Source: the API reference "Responses" and "Streaming events" of OpenAI.
 """
@@ -36,9 +36,9 @@ from nekro_core.llm.model import (
 from nekro_core.llm.wire_format import EventReader
 
 _LEAST_TOKENS = 16
-"""The API refuses a smaller limit of tokens."""
+"""Minimum for the limit of reply tokens; the API refuses a smaller one."""
 _UNKNOWN_FIELDS = frozenset({"frequency_penalty", "presence_penalty", "top_k"})
-"""Fields that plugins may set for every model, and that this API refuses."""
+"""Fields that this API refuses. They are left out, because plugins may set them for every model."""
 _STATUS = {"rate_limit_exceeded": 429, "server_error": 500, "invalid_prompt": 400}
 """The HTTP status of errors that are reported inside a stream."""
 _THOUGHTS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")

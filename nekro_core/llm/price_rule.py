@@ -1,16 +1,17 @@
-"""Decides whether a chain may ask a dearer model than its first one."""
+"""Decides whether a chain may ask a model that costs more than the first model of the chain."""
 
 from dataclasses import dataclass
 
 from nekro_core.llm.model import Price, PriceSource
 
 _PROMPT_SHARE = 0.75
-"""Share of the prompt in the tokens by which two prices are compared. Prompts of chats are longer
-than replies; three to one is also how public comparisons of models mix the two prices."""
+"""To compare models, prices for prompts and for replies are mixed. This is the share of prompt
+tokens in the mix. Prompts of chats are longer than replies, and public comparisons of models also
+mix three to one."""
 
 
 def blended(price: Price) -> float | None:
-    """Return the price of a million tokens, of which three quarters are of prompts; None if the
+    """Return the price of a million tokens, three quarters of them tokens of prompts; None if the
     price is not known."""
     match price.source:
         case PriceSource.UNKNOWN:
@@ -27,7 +28,7 @@ class PriceRule:
     Attributes:
         max_price: Largest blended price of a million tokens; None if only the first model of the
             chain sets the limit.
-        allow_dearer: Whether a later model may cost more than the first one.
+        allow_dearer: Whether a later model may cost more than the first model.
     """
 
     max_price: float | None = None
@@ -37,8 +38,9 @@ class PriceRule:
         """Return why a model with this price must not be asked after the chain's ``first`` model;
         empty if it may be asked.
 
-        A price that is not known may be any price. Prices of the settings are in the operator's
-        currency, and published ones in US dollars, so one of each cannot be compared.
+        An unknown price may be any price. Prices in the settings are in the operator's currency,
+        and published prices are in US dollars, so a price of one kind cannot be compared with a
+        price of the other kind.
         """
         cost = blended(price)
         if cost == 0:

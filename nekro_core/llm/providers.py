@@ -17,12 +17,12 @@ class ProviderPreset:
         base_url: The address of the API.
         keys: The page where the provider hands out keys; empty if no key is needed.
         docs: The provider's documentation.
-        models: Examples of models. The first one is a sensible choice for a chat bot.
+        models: Examples of models. The first model is a good choice for a chat bot.
         protocol: The protocol of the API.
         vision: Whether all examples see pictures.
         grammar: Whether the endpoint accepts a GBNF grammar.
-        local: Whether it is a program on the operator's own machine. Then ``base_url`` has the port
-            that the program uses by default.
+        local: Whether the provider is a program on the operator's own machine. If so, ``base_url``
+            has the port that the program uses by default.
     """
 
     key: str
@@ -54,7 +54,7 @@ def provider_presets() -> tuple[ProviderPreset, ...]:
 
 
 def preset_of(base_url: str) -> ProviderPreset | None:
-    """Return the preset with this address; None if the address belongs to no preset. Of two local
-    programs with the same usual port, the first one is returned."""
+    """Return the preset with this address; None if the address belongs to no preset. If two local
+    programs usually have the same port, the first preset is returned."""
     wanted = base_url.strip().rstrip("/")
     return next((each for each in provider_presets() if each.base_url == wanted), None)

@@ -1,4 +1,4 @@
-"""A chat model that can be replaced by another one while requests run."""
+"""Provides a chat model that can be replaced by another model while requests run."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -10,7 +10,8 @@ from loguru import logger
 from nekro_core.llm.model import ChatModel, ChatRequest, Delta, ModelProfile
 
 _CLOSE_S = 10.0
-"""Maximum seconds for closing a model that is no longer used. The embedded one ends a process."""
+"""Maximum number of seconds for closing a model that is no longer used. The embedded model must end
+a process."""
 
 
 @dataclass(slots=True, eq=False)
@@ -25,9 +26,10 @@ class _Use:
 class ReplaceableModel:
     """A `ChatModel` that passes its requests to another model.
 
-    A request that runs while the model is replaced is finished by the old model, which is closed
-    after its last request. The next request goes to the new one. A retired model still answers, so
-    that a turn that began with it can end; it closes its connections after each request.
+    If the model is replaced while a request runs, the old model finishes this request. It is closed
+    after its last request. The next request goes to the new model. A retired model (see `retire`)
+    still answers, so that a turn that began with this model can be finished; it closes its
+    connections after each request.
     """
 
     def __init__(self, model: ChatModel) -> None:
@@ -45,8 +47,8 @@ class ReplaceableModel:
         return self._use.model
 
     async def replace(self, model: ChatModel) -> None:
-        """Use another model from now on. Does not wait for the requests that run. The preparation
-        of the old model ends, because it may be a long download."""
+        """Use another model from now on. Does not wait for running requests. If the old model is
+        being prepared, the preparation is cancelled, because it may be a long download."""
         old, self._use = self._use, _Use(model)
         self._preparing.cancel()
         await self._retire(old)

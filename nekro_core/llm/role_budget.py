@@ -1,26 +1,23 @@
 """Counts what the roles use, and bounds what background work may use in 24 hours."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from nekro_core.llm.chains import ModelChains
+from nekro_core.llm.metered_model import MeteredModel
 from nekro_core.llm.model import (
     ChatModel,
     ChatRequest,
     Delta,
-    ModelChoice,
     ModelProfile,
     NoModelAnswered,
     Price,
     QuotaExceeded,
     RequestUsage,
-    TextDelta,
 )
 from nekro_core.llm.role_settings import RoleSettings
 from nekro_core.llm.roles import ModelRole
-from nekro_core.llm.tokens import estimate_usage
 from nekro_core.store import ModelUse, Usage
 
 _DAY_S = 86_400.0
@@ -77,8 +74,9 @@ class RoleBudget:
 
 
 class BudgetedModel:
-    """A `ChatModel` of a role that keeps to its budget. When little is left, the ``saving`` models
-    answer. It does not count its requests: see `CountedModel`."""
+    """A `ChatModel` of a role that keeps to its budget. When little of the budget
+    is left, the ``saving`` models answer. This class does not count the requests; `MeteredModel`
+    does."""
 
     def __init__(self, role: ModelRole, chains: ModelChains, budget: RoleBudget) -> None:
         self._role = role
@@ -114,86 +112,33 @@ class BudgetedModel:
         return model
 
 
-class ChoiceWatch:
-    """Notes which model of a chain answers a request, and what the others cost."""
+class OwnRequests:
+    """The ledger of the bot's own requests. They are stored as uses by `CALLER`, and their budget
+    is checked by `BudgetedModel`."""
 
-    def __init__(self) -> None:
-        self.choice: ModelChoice | None = None
+    def __init__(self, uses: UsesOfRoles, wall: Callable[[], float]) -> None:
+        self._uses = uses
+        self._wall = wall
 
-    def of(self, request: ChatRequest) -> ChatRequest:
-        """Return the request, which reports the choice."""
-        earlier = request.failover.on_choice
+    def check(self) -> None:
+        """Allow each request."""
 
-        def chosen(choice: ModelChoice) -> None:
-            self.choice = choice
-            if earlier is not None:
-                earlier(choice)
+    def now(self) -> float:
+        """See `RequestLedger.now`."""
+        return self._wall()
 
-        return replace(request, failover=replace(request.failover, on_choice=chosen))
-
-    def profile(self, otherwise: ModelProfile) -> ModelProfile:
-        """Return the profile of the model that answers."""
-        return self.choice.profile if self.choice else otherwise
-
-    @property
-    def cost_of_failures(self) -> float:
-        """The cost of the models that failed before the one that answers."""
-        return sum(each.cost for each in self.choice.passed) if self.choice else 0.0
-
-
-class CountedModel:
-    """A `ChatModel` whose requests are stored as uses of a role by the bot itself."""
-
-    def __init__(self, model: ChatModel, role: ModelRole, budget: RoleBudget) -> None:
-        self._model = model
-        self._role = role
-        self._budget = budget
-
-    @property
-    def profile(self) -> ModelProfile:
-        """See `ChatModel.profile`."""
-        return self._model.profile
-
-    async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
-        """See `ChatModel.prepare`."""
-        await self._model.prepare(likely)
-
-    async def aclose(self) -> None:
-        """Do nothing: the owner of the model closes it."""
-
-    @asynccontextmanager
-    async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
-        """See `ChatModel.stream`. ``request.chat`` is the chat for which the request is counted."""
-        watch = ChoiceWatch()
-        async with (
-            self._model.stream(watch.of(request)) as deltas,
-            aclosing(self._counted(request, deltas, watch)) as counted,
-        ):
-            yield counted
-
-    async def _counted(
-        self, request: ChatRequest, deltas: AsyncIterator[Delta], watch: ChoiceWatch
-    ) -> AsyncGenerator[Delta, None]:
-        started, words, usage = self._budget.wall(), list[str](), None
-        try:
-            async for delta in deltas:
-                if isinstance(delta, TextDelta):
-                    words.append(delta.text)
-                elif isinstance(delta, RequestUsage):
-                    usage = delta
-                yield delta
-        finally:
-            # If the caller stops early, the received part is counted.
-            if usage is None and words:
-                usage = estimate_usage(request, "".join(words))
-            if usage is not None:
-                self._add(request, usage, watch, started)
-
-    def _add(
-        self, request: ChatRequest, usage: RequestUsage, watch: ChoiceWatch, started: float
+    def count(
+        self,
+        usage: RequestUsage,
+        profile: ModelProfile,
+        started: float,
+        *,
+        role: str = "",
+        chat: str = "",
+        extra_cost: float = 0.0,
     ) -> None:
-        profile = watch.profile(self._model.profile)
-        self._budget.uses.add(
+        """See `RequestLedger.count`."""
+        self._uses.add(
             ModelUse(
                 plugin=CALLER,
                 model=profile.name,
@@ -201,12 +146,12 @@ class CountedModel:
                 completion_tokens=usage.completion_tokens,
                 cached_tokens=usage.cached_tokens,
                 estimated=usage.estimated,
-                cost=profile.price.of(usage) + watch.cost_of_failures,
+                cost=profile.price.of(usage) + extra_cost,
                 price_source=profile.price.source,
-                chat_key=request.chat,
+                chat_key=chat,
                 started=started,
-                seconds=self._budget.wall() - started,
-                role=self._role.value,
+                seconds=self._wall() - started,
+                role=role,
             )
         )
 
@@ -222,7 +167,10 @@ class BudgetedRoles:
     def model(self, role: ModelRole) -> ChatModel | None:
         """See `RoleModels.model`."""
         model = self.uncounted(role)
-        return None if model is None else CountedModel(model, role, self._budget)
+        if model is None:
+            return None
+        ledger = OwnRequests(self._budget.uses, self._budget.wall)
+        return MeteredModel(model, ledger, role=role.value)
 
     def names(self, role: ModelRole) -> tuple[str, ...]:
         """Return the names of the models of a role, as the settings have them."""

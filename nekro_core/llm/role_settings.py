@@ -13,7 +13,8 @@ EMBEDDED = "embedded"
 """The name of the embedded model in a chain."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _MOST_MODELS = 16
-"""Maximum number of models of a chain. If that many fail, a person has waited long enough."""
+"""Maximum number of models of a chain. A person who waits for an answer should not have to wait
+until more than this many models have failed."""
 
 
 def chain_names(text: str) -> tuple[str, ...]:

@@ -1,12 +1,12 @@
 """Names the roles of models, and defines how other rooms get the model of a role.
 
-A role says what a model is asked for. The operator configures the models of each role
-(``NEKRO_ROLES__*``). A role without models is not done: its work is left out, and no other role's
-model does it instead. Only the role ``chat`` always has a model.
+A role is a kind of work for which a model is asked. The operator configures the models of each role
+(``NEKRO_ROLES__*``). If a role has no models, its work is not done; the models of other roles do
+not do it instead. Only the role ``chat`` always has a model.
 
 Example: ``model = roles.model(ModelRole.QUICK)`` returns None if there is no such model. Otherwise
-``async with model.stream(request)`` asks it. Errors are those of `nekro_core.llm.model`. If the
-role's budget is used up, `QuotaExceeded` is raised.
+``async with model.stream(request)`` asks it. The call raises the errors of `nekro_core.llm.model`.
+If the role's budget is used up, `QuotaExceeded` is raised.
 """
 
 from enum import StrEnum
@@ -16,7 +16,7 @@ from nekro_core.llm.model import ChatModel, Price
 
 
 class ModelRole(StrEnum):
-    """What a model is asked for."""
+    """The kind of work for which a model is asked."""
 
     CHAT = "chat"
     """It answers in chats."""
@@ -35,13 +35,14 @@ class ModelRole(StrEnum):
 
 
 class RoleModels(Protocol):
-    """The models of the roles. They can change while the bot runs, so ask again for each work."""
+    """The models of the roles. They can change while the bot runs, so get the model again for each
+    piece of work."""
 
     def model(self, role: ModelRole) -> ChatModel | None:
         """Return the model of a role; None if the role is not configured, or if its models do not
         answer chat requests (``embed``, ``hear``, ``speak``, ``draw``). If the role has several
-        models, the returned one asks the next when one fails. Its ``profile`` is that of the model
-        that would be asked first now."""
+        models, the returned model is a chain: if one of them fails, it asks the next. Its
+        ``profile`` is the profile of the model that would be asked first now."""
 
     def max_context(self, role: ModelRole) -> int | None:
         """Return how many tokens prompt and reply may have together, so that they fit each model of

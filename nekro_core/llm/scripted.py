@@ -35,9 +35,9 @@ _PIECE = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedAnswer:
-    """A reply with all details. ``chunks`` are its texts in the order of arrival. A number among
-    them is a pause in seconds, and a `ModelError` is raised when it is reached. ``calls`` follow
-    the text. If ``usage`` is None, it is estimated."""
+    """A reply with all details. ``chunks`` are its texts in the order of arrival. A number in
+    ``chunks`` is a pause in seconds. A `ModelError` in ``chunks`` is raised when its place is
+    reached. ``calls`` follow the text. If ``usage`` is None, it is estimated."""
 
     chunks: Iterable[str | float | ModelError] | AsyncIterable[str | float | ModelError] = ()
     calls: Sequence[FunctionCall] = ()
@@ -46,8 +46,9 @@ class ScriptedAnswer:
 
 
 ScriptedReply = str | ModelError | AsyncIterable[str] | ScriptedAnswer
-"""A whole text, which arrives in pieces of 12 characters; an error; a stream of chunks, where an
-async generator can wait for the test between two chunks; or a reply with all details."""
+"""One reply in a script. A text arrives in pieces of 12 characters. An error is raised. An async
+iterable yields the chunks; as an async generator, it can wait for the test between two chunks. A
+`ScriptedAnswer` has all details."""
 
 Script = Iterable[ScriptedReply] | Callable[[ChatRequest], ScriptedReply]
 
@@ -56,9 +57,9 @@ class ScriptedModel:
     """A `ChatModel` in this process.
 
     ``script`` is a list of replies, one for each request, or a function that makes the reply for a
-    request. ``requests`` records the requests as a model with this profile would receive them.
-    ``open_streams`` is the number of replies that are being streamed. A request after the last
-    reply raises `RequestRejected`.
+    request. ``requests`` has all requests so far, in the form in which a model with this profile
+    would receive them. ``open_streams`` is the number of replies that are being streamed. A request
+    after the last reply raises `RequestRejected`.
     """
 
     def __init__(self, script: Script, *, profile: ModelProfile | None = None) -> None:

@@ -1,11 +1,12 @@
-"""Ends a reply at a text, for protocols whose requests cannot name such texts."""
+"""Ends a reply at a stop text, for protocols whose requests cannot contain stop texts."""
 
 from collections.abc import Sequence
 
 
 class StopCutter:
-    """Passes a streamed text on until one of the ``stops`` appears in it. ``reached`` says whether
-    one has. The end of a text that can be the beginning of a stop is held back."""
+    """Passes a streamed text on until one of the texts ``stops`` appears in it. ``reached`` says
+    whether one has appeared. If the text so far ends with what may be the beginning of a stop, this
+    end is held back."""
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = [each for each in stops if each]
@@ -29,10 +30,11 @@ class StopCutter:
         return passed
 
     def finish(self) -> str:
-        """Return the text that was held back, because no stop follows any more."""
+        """Return the text that was held back. Call this at the end of the stream, when no stop can
+        follow."""
         return "" if self.reached else self._held
 
     def _beginning(self, stop: str) -> int:
-        """Return how many characters at the end are the beginning of a stop."""
+        """Return how many characters at the end of the held text are the beginning of a stop."""
         most = min(len(stop) - 1, len(self._held))
         return next((size for size in range(most, 0, -1) if self._held.endswith(stop[:size])), 0)

@@ -7,9 +7,10 @@ _CLOSE = "</think>"
 class ThoughtFilter:
     """Drops one ``<think>...</think>`` block at the very beginning of a streamed reply.
 
-    Later blocks are not dropped: there the model writes about such blocks. If a block is not
-    closed, all further text is dropped: a model that is cut off while it thinks has given no reply.
-    Thoughts that a provider sends separately (``reasoning_content``) do not reach this filter.
+    Blocks after the beginning are not dropped, because they are part of the reply, for example in a
+    text about such blocks. If a block is not closed, all further text is dropped: a model that is
+    cut off while it thinks has given no reply. Thoughts that a provider sends separately
+    (``reasoning_content``) do not reach this filter.
     """
 
     def __init__(self) -> None:
@@ -32,8 +33,8 @@ class ThoughtFilter:
         if self._state == "thought":
             _, closed, rest = self._held.partition(_CLOSE)
             if not closed:
-                # Only this tail can be the beginning of the end mark. The rest is dropped, so that
-                # a long thought needs no memory.
+                # Keep only the last characters, which may be the beginning of the end mark. All
+                # earlier characters are dropped, so that a long thought does not fill the memory.
                 self._held = self._held[-len(_CLOSE) + 1 :]
                 return ""
             self._state = "gap"

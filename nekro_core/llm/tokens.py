@@ -14,10 +14,10 @@ _OTHER = re.compile(r"[^\x00-\x7f\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\
 _PER_MESSAGE = 4
 """Tokens that chat templates add to each message."""
 IMAGE_TOKENS = 800
-"""Tokens of a picture: large providers count about this number for 1024 x 1024 pixels."""
+"""Tokens of a picture. Large providers count about this number for 1024 x 1024 pixels."""
 _AUDIO_BYTES_PER_TOKEN = 3_200
-"""Bytes of sound for one token: a tenth of a second of 16 kHz PCM, because providers count about
-ten tokens a second."""
+"""Number of bytes of sound that count as one token. Providers count about ten tokens a second, and
+a tenth of a second of 16 kHz PCM has this many bytes."""
 
 
 def estimate_tokens(text: str) -> int:
@@ -34,7 +34,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def function_text(function: Function) -> str:
-    """Return a text that is about as long as the one that the model gets for a function."""
+    """Return a text that is about as long as the description of a function that the model gets."""
     return f"{function.name} {function.description} {json.dumps(dict(function.parameters))}"
 
 

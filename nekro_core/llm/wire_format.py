@@ -22,7 +22,8 @@ class ModelProtocol(StrEnum):
 
 
 EventReader = Callable[[dict[str, Any]], list[Event]]
-"""Returns the events of one JSON object of a stream. It remembers the earlier ones."""
+"""A function that returns the events of one JSON object of a stream. It may remember earlier
+objects of the stream."""
 
 
 class WireFormat(Protocol):
@@ -30,11 +31,11 @@ class WireFormat(Protocol):
 
     @property
     def path(self) -> str:
-        """The path of requests, below the address of the API."""
+        """The path of requests, relative to the address of the API."""
 
     @property
     def takes_stop(self) -> bool:
-        """Whether requests can name texts at which the reply ends."""
+        """True if requests can name texts at which the reply ends."""
 
     def headers(self, key: str) -> dict[str, str]:
         """Return the headers of every request. ``key`` may be empty."""
@@ -51,5 +52,5 @@ class WireFormat(Protocol):
         """Return the events of a reply that is one JSON object instead of a stream."""
 
     def without(self, complaint: str) -> Self | None:
-        """Return the format to try after a refusal, without the refused field. None if the refusal
-        has another reason."""
+        """Return the format to try after a refusal, without the refused field. Returns None if the
+        endpoint refused the request for another reason."""

@@ -1,4 +1,4 @@
-"""Recognizes, checks and converts sound and pictures. A hostile file can do no harm.
+"""Recognizes, checks and converts sound and pictures, so that a hostile file can do no harm.
 
 ::
 

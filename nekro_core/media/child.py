@@ -1,9 +1,9 @@
-"""The code in a confined child that reads one request and writes one answer."""
+"""Defines how a confined child process reads one request and writes one answer."""
 
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nekro_core.media.errors import CodecMissing, UnusableMedia
@@ -27,14 +27,17 @@ def encode_answer(handle: Callable[[], Answer]) -> bytes:
 
 def serve_once(
     prepare: Callable[[dict[str, Any]], Callable[[bytes], Answer]],
-    confine: Callable[..., None] = confine,
+    confine: Callable[..., object] = confine,
+    *,
+    readable: Callable[[], Sequence[str]] = tuple,
 ) -> None:
     """Read one request from standard input, answer it on standard output, and end.
 
-    ``prepare`` gets the request without the bytes and loads all libraries. It returns a function,
-    which gets the bytes and runs confined.
+    ``prepare`` is called with the request without the bytes, and loads all libraries. It returns a
+    function. Then the process is confined, and this function is called with the bytes. ``readable``
+    returns the files that the confined process may still open.
     """
-    # Text that a library prints must not get into the answer, so it is sent to stderr.
+    # Send text that a library prints to stderr, so that it does not get into the answer.
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     line, _, data = sys.stdin.buffer.read().partition(b"\n")
@@ -42,7 +45,7 @@ def serve_once(
 
     def handle() -> Answer:
         work = prepare(request)
-        confine(memory=request["memory"], seconds=request["seconds"])
+        confine(memory=request["memory"], seconds=request["seconds"], readable=readable())
         return work(data)
 
     output.write(encode_answer(handle))

@@ -1,4 +1,4 @@
-"""Runs one child process for each file, so that no process ever has the files of two chats."""
+"""Runs one child process for each file, so that a process never has the files of two chats."""
 
 import json
 import os
@@ -43,7 +43,8 @@ async def run_confined(
 
 
 def command(module: str) -> tuple[str, ...]:
-    """Return a child's command line. -P: nothing is imported from the bot's working folder."""
+    """Return a child's command line. With ``-P``, Python does not import from the working
+    folder."""
     return sys.executable, "-P", "-m", module
 
 
@@ -75,7 +76,7 @@ async def _exchange(module: str, question: bytes) -> bytes:
 
 async def _ask(process: Process, question: bytes) -> None:
     assert process.stdin is not None
-    with suppress(*_GONE):  # if the child died, its answer is incomplete
+    with suppress(*_GONE):  # the child died; `_answer` notices it
         await process.stdin.send(question)
         await process.stdin.aclose()
 

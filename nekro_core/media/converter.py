@@ -19,6 +19,9 @@ LONGEST_VOICE_S = 600.0
 """The longest sound in seconds. Platforms limit their own voice messages to one to five minutes."""
 
 _MOST_SHOWN = 32 * 1024 * 1024
+_MOST_SVG = 4 * 1024 * 1024
+_SVG_SECONDS = 10
+"""Processor time for one SVG. A map of 4 MB takes two seconds."""
 
 VOICE_TYPES: dict[VoiceFormat, str] = {
     "wav": "audio/wav",
@@ -54,8 +57,8 @@ class MediaConverter:
     the process that decodes them.
 
     A voice takes about 0.25 s, and 60 MB while it is converted. Pictures are frequent, so the first
-    one starts a process of 30 MB, which forks a child for each picture in milliseconds. That
-    process ends after a minute without a picture.
+    picture starts a process of 30 MB, which forks a child for each picture within milliseconds.
+    This process ends after a minute without pictures.
     """
 
     def __init__(self, *, at_once: int = 2) -> None:
@@ -132,6 +135,17 @@ class MediaConverter:
         if not made:
             raise UnusableMedia("the converter returned no picture")
         return Picture(data=made, mime=_expected(fields, ("image/png", "image/jpeg")))
+
+    async def draw_svg(self, data: bytes) -> Picture:
+        """Draw an SVG as a PNG on white, with 640 to 4,096 pixels on its longer side. Raises
+        `UnusableMedia`."""
+        if len(data) > _MOST_SVG:
+            raise UnusableMedia(f"the SVG has more than {_MOST_SVG} bytes")
+        async with self._places:
+            fields, made = await run_confined(
+                "nekro_core.media.svg_worker", {}, data, seconds=_SVG_SECONDS
+            )
+        return Picture(data=made, mime=_expected(fields, ("image/png",)))
 
 
 def _expected(fields: Mapping[str, Any], types: Sequence[str]) -> str:

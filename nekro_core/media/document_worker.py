@@ -1,8 +1,8 @@
 """A program that reads the text of one document. Only `nekro_core.media.documents` runs it.
 
 PDF is read with pypdf, page by page; Word documents with python-docx, along their headings; tables
-with openpyxl, sheet by sheet. All modules are loaded before the process is confined, because then
-it can open no file. The text is bounded while it is read.
+with openpyxl, sheet by sheet. All modules are loaded before the process is confined, because a
+confined process cannot open files. The length of the text is limited while it is read.
 """
 
 import importlib
@@ -24,8 +24,8 @@ _Sections = Iterator[dict[str, Any]]
 
 
 def _load(*names: str) -> None:
-    """Load packages with all their modules. Of lxml only what the others need: some of its modules
-    are for doctests and refuse to be loaded."""
+    """Load packages with all their modules. Of lxml, only the modules that the other packages need
+    are loaded, because some modules of lxml are for doctests and cannot be loaded."""
     for name in names:
         if name == "lxml":
             importlib.import_module("lxml.etree")
@@ -36,7 +36,7 @@ def _load(*names: str) -> None:
             if ".tests" not in part.name and "__main__" not in part.name:
                 try:
                     importlib.import_module(part.name)
-                except ImportError:  # a module for an optional library that is not here
+                except ImportError:  # the module needs a library that is not installed
                     continue
 
 
@@ -116,7 +116,8 @@ def _xlsx(data: bytes, most: dict[str, int]) -> _Sections:
 
 
 def _check_packed(data: bytes) -> None:
-    """Refuse what unpacks to too much. Encrypted Office files are no ZIP files at all."""
+    """Refuse a file whose parts are too large when unpacked. Also refuse files that are not ZIP
+    files, such as encrypted Office files."""
     if data.startswith(b"\xd0\xcf\x11\xe0"):
         raise UnusableMedia("it is encrypted, or of an old format: save it anew without a password")
     try:

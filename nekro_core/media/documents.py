@@ -1,7 +1,8 @@
 """Reads the text of documents, by page or heading, in a confined child process.
 
-A document can be a bomb, be damaged or be made to do harm. So the child has no files and no
-network, little memory and time, and what it answers is checked again here.
+A document can be damaged or made to do harm, for example by using up all memory. So the child has
+no access to files or to the network, has little memory and time, and its answer is checked again
+here.
 """
 
 import json
@@ -14,15 +15,16 @@ from nekro_core.media.confined_process import run_confined
 from nekro_core.media.errors import UnusableMedia
 
 MAX_BYTES = 32 * 1024 * 1024
-"""Size of the largest document that is read."""
+"""Maximum size in bytes of a document that is read."""
 MAX_CHARS = 2_000_000
-"""Characters of text that are read of one document: a book of 800 pages."""
+"""Maximum number of characters that are read of one document: as many as a book of 800 pages
+has."""
 _MAX_PAGES = 2_000
 _MAX_CELLS = 500_000
 _MAX_SECTIONS = 20_000
 _MAX_HEADING = 200
 _SECONDS = 60
-"""Processor time of one document. A PDF of 800 pages takes 20 s."""
+"""Maximum processor time for one document, in seconds. A PDF of 800 pages takes 20 s."""
 
 _OFFICE = {".pdf": "pdf", ".docx": "docx", ".xlsx": "xlsx", ".xlsm": "xlsx"}
 _TEXT = frozenset((".txt", ".md", ".markdown", ".csv", ".tsv", ".rst", ".json", ".yaml", ".yml"))
@@ -61,8 +63,8 @@ class DocumentReader:
         self._places = CapacityLimiter(at_once)
 
     async def read(self, name: str, data: bytes) -> DocumentText:
-        """Read a document. Its kind is that of the ending of ``name``. Raises `MediaError`;
-        `UnusableMedia` says in words for people why this document cannot be read."""
+        """Read a document. The ending of ``name`` decides how it is read. Raises `MediaError`. The
+        text of `UnusableMedia` says for people why this document cannot be read."""
         ending = PurePath(name).suffix.lower()
         if ending not in READABLE:
             known = ", ".join(sorted(each[1:] for each in READABLE))
@@ -109,7 +111,7 @@ def _plain(data: bytes) -> DocumentText:
 
 
 def _sections(made: bytes) -> tuple[DocumentSection, ...]:
-    """Check what the child has written. A hostile document may control it."""
+    """Check what the child has written, since a hostile document may control the child."""
     try:
         found = json.loads(made)
     except (ValueError, RecursionError):

@@ -16,7 +16,7 @@ class MediaError(NekroError):
 
 
 class UnusableMedia(MediaError):
-    """The file cannot be decoded, or nothing that fits the limits can be made of it."""
+    """The file cannot be decoded, or it cannot be converted to a file within the limits."""
 
 
 class CodecMissing(MediaError):

@@ -1,4 +1,4 @@
-"""Looks into a file that somebody posted, so that a model knows what is in it."""
+"""Describes in two lines what is in a file that somebody posted, so that a model knows it."""
 
 from pathlib import PurePath
 from typing import Literal
@@ -11,11 +11,11 @@ from nekro_core.media.errors import MediaError, UnusableMedia
 LookKind = Literal["text", "pdf", "xlsx", "docx", "zip"]
 
 MOST_BYTES = 32 * 1024 * 1024
-"""Maximum size in bytes of a file that is looked into."""
+"""Maximum size in bytes of a file that is described."""
 _SECONDS = 8
-"""Processor time of one look in seconds. A PDF of 500 pages takes 2 s."""
+"""Maximum processor time for one file, in seconds. A PDF of 500 pages takes 2 s."""
 _LINES, _CHARS = 2, 700
-"""Maximum number of lines of a look, and of characters of each line."""
+"""Maximum number of lines of a description, and of characters of each line."""
 _TEXT_ENDINGS = frozenset(
     ("csv", "tsv", "json", "jsonl", "md", "log", "py", "yaml", "yml", "toml", "ini", "sql", "tex")
 )
@@ -23,16 +23,16 @@ _ZIP_ENDINGS = frozenset(("docx", "xlsx", "pptx", "odt", "ods", "odp", "epub", "
 
 
 def real_ending(mime: str, ending: str, name: str) -> str:
-    """Return the ending for a stored file. The first bytes of a file cannot tell a table from other
-    text, nor a document from other archives. Then the ending of its name counts, if it is one of
-    those that fit the bytes."""
+    """Return the ending for a stored file. By the first bytes alone, a table cannot be
+    distinguished from other text, nor an office document from other archives. In these cases the
+    ending of the file's name is used, if it is possible for these bytes."""
     claimed = PurePath(name.replace("\\", "/")).suffix.removeprefix(".").lower()
     fits = {"text/plain": _TEXT_ENDINGS, "application/zip": _ZIP_ENDINGS}.get(mime, frozenset())
     return claimed if claimed in fits else ending
 
 
 def look_kind(mime: str, ending: str) -> LookKind | None:
-    """Return which kind of file this is; None if it is of no kind that can be looked into."""
+    """Return the kind of a file; None if files of this kind cannot be described."""
     if mime == "application/pdf":
         return "pdf"
     if mime == "application/zip":
@@ -41,8 +41,8 @@ def look_kind(mime: str, ending: str) -> LookKind | None:
 
 
 class FileLooker:
-    """Looks into files. Each file gets its own confined process, with bounds on time and memory. At
-    most ``at_once`` of them run; further files wait. A look takes 0.2 to 0.8 s."""
+    """Describes files. Each file gets its own confined process, with limits on time and memory. At
+    most ``at_once`` processes run; further files wait. A file takes 0.2 to 0.8 s."""
 
     def __init__(self, *, at_once: int = 2) -> None:
         self._places = CapacityLimiter(at_once)

@@ -1,8 +1,8 @@
-"""The process of `nekro_core.media.fork_server`. It has loaded its libraries and forks a child for
-each file.
+"""Runs in the process of `nekro_core.media.fork_server`, which has loaded its libraries and forks a
+child for each file.
 
-It reads the bot's requests and passes the files to its children unread. So no file's content is in
-its memory when it forks the child for the next file.
+The process reads the bot's requests and passes the open files to its children without reading them.
+So when it forks a child, its memory contains no content of earlier files.
 """
 
 import json
@@ -57,7 +57,7 @@ def serve(handle: Handle, *, idle_s: float = IDLE_S) -> None:
         for file in files:
             os.close(file)
         line.send(b"+")
-        line.settimeout(idle_s)  # only now: the first request may come late on a busy machine
+        line.settimeout(idle_s)  # set after the first request, which may come late
 
 
 def _has_children() -> bool:
@@ -77,7 +77,8 @@ def _work(
         if os.getppid() == parent:
             seconds = request["seconds"]
             set_rlimit(resource.RLIMIT_CPU, seconds)
-            # The system call filter then keeps the child from changing this timer.
+            # Set a timer that ends the child. The system call filter, which is set below, keeps the
+            # child from changing the timer.
             signal.setitimer(signal.ITIMER_REAL, 2 * seconds)
             data = _read(source)
             filter_calls()

@@ -24,7 +24,7 @@ class ForkServer:
     """Runs ``module``, which calls `nekro_core.media.fork_loop.serve`. An async context manager.
 
     The process starts with the first file. It ends after a minute without files, or when the
-    context is left. Each file gets its own child process, which sees no other file, as with
+    context is left. Each file gets its own child process, which never sees another file, as in
     `nekro_core.media.confined_process`. At most ``at_once`` children run; further files wait.
     """
 
@@ -43,7 +43,7 @@ class ForkServer:
 
     @property
     def process_id(self) -> int | None:
-        """The id of the process that forks, while there is one."""
+        """The id of the process that forks the children; None if it does not run."""
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
@@ -77,7 +77,8 @@ class ForkServer:
         return read_answer(answer)
 
     async def _hand_over(self, words: bytes, source: int, target: int) -> None:
-        """Send the request and the files. Returns once a child has been forked for them."""
+        """Send the request and the two files to the process. Returns when the process has forked a
+        child for them."""
         async with self._handing_over:
             for _ in range(2):
                 line = self._line or await self._start()

@@ -1,5 +1,6 @@
-"""The voices and pictures that a platform accepts. Others are converted before they are sent
-(`nekro_core.delivery.media.fitter`), so no adapter has to convert them."""
+"""Defines which voices and pictures a platform accepts. Other voices and pictures are converted
+before they are sent (`nekro_core.delivery.media.fitter`), so adapters do not have to convert
+them."""
 
 from dataclasses import dataclass
 from typing import Literal

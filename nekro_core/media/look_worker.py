@@ -1,8 +1,8 @@
-"""A program that looks into one file and says in a few lines what is in it. Only
-`nekro_core.media.file_look` runs it.
+"""A program that describes in a few lines what is in one file. Only `nekro_core.media.file_look`
+runs it.
 
-The file is untrusted. All libraries are loaded before the process is confined, because some load
-their modules only when they need them.
+The file is untrusted. All libraries are loaded before the process is confined, because a confined
+process cannot load modules.
 """
 
 import csv
@@ -25,10 +25,12 @@ _NAMES = 12
 _LINES = 200_000
 """Maximum number of lines that are counted."""
 _UNPACKED = 200 * 1024 * 1024
-"""Maximum size in bytes of all parts of an office document, unpacked. A bomb has more."""
+"""Maximum total size in bytes of the unpacked parts of an office document. A decompression bomb has
+more."""
 _PARTS = 10_000
 _PAGES = 3
-"""Maximum number of pages of a PDF whose text is read: the first may be a picture."""
+"""Maximum number of pages of a PDF whose text is read. The first page alone is not enough, because
+it may be only a picture."""
 _ENCODINGS = ("utf-8-sig", "utf-16", "gb18030", "shift_jis")
 _DELIMITERS = ",;\t|"
 
@@ -41,12 +43,12 @@ def _load(package: str) -> Any:
             try:
                 importlib.import_module(part.name)
             except ImportError:
-                continue  # it needs a library that is not installed, and is not needed here
+                continue  # the module needs a missing library
     return loaded
 
 
 def prepare(request: dict[str, Any]) -> Callable[[bytes], Answer]:
-    """Load what the kind of file needs, and return the function that looks into it."""
+    """Load the libraries for a kind of file, and return the function that describes such files."""
     kind, name = request["kind"], request["name"]
     for encoding in ("cp437", "gb18030", "shift_jis", "utf_16", "utf_8_sig"):
         importlib.import_module(f"encodings.{encoding}")
@@ -96,7 +98,8 @@ def _decoded(data: bytes) -> tuple[str, str]:
 
 
 def _delimiter(lines: list[str], name: str) -> str:
-    """Return what separates the columns of a table; empty if the text is no table."""
+    """Return the character that separates the columns of a table; empty if the text is not a
+    table."""
     head = [line for line in lines[:5] if line.strip()]
     if not head:
         return ""

@@ -18,17 +18,18 @@ _FORMATS = {
     "image/webp": "WEBP",
     "image/bmp": "BMP",
 }
-"""The picture types that models, browsers and platforms all show. `check` accepts no others."""
+"""The picture types that models, browsers and platforms all show. `check` accepts no other
+types."""
 _SHOWN = (*_FORMATS.values(), "TIFF")
-"""The formats of which copies are made. Pillow knows thirty more, and passes PostScript, which is a
-program, to Ghostscript."""
+"""The formats of pictures that may be copied. Pillow also reads about thirty other formats. One of
+them is dangerous: PostScript files are programs, which Pillow lets Ghostscript run."""
 _MOST_SHOWN_PIXELS = 36_000_000
 """The largest number of pixels of a picture that is copied. Decoded, they take 144 MB. A
 decompression bomb has more."""
 _MOST_SCANS = 200
 """The largest number of scans of a JPEG. A decoder draws the picture once for each scan. Encoders
-make 10 scans. A hostile file can have many more: each has only 50 bytes and takes 7 ms, so a
-megabyte of scans took two minutes."""
+make 10 scans. A hostile file can have many more: a scan takes only 50 bytes of the file but 7 ms of
+time, so a megabyte of scans took two minutes."""
 _JPEG, _SCAN = b"\xff\xd8", b"\xff\xda"
 
 
@@ -47,13 +48,14 @@ def show(request: dict[str, Any], data: bytes) -> Answer:
     original is copied, so nothing that is hidden in it remains."""
     side = (request["longer_side"], request["longer_side"])
     with _opened(data, _SHOWN, _MOST_SHOWN_PIXELS) as opened:
-        # A JPEG is decoded at a fraction of its size if the wanted size is known.
+        # Tell the decoder the wanted size. It then decodes a JPEG directly at a fraction of its
+        # size, which is faster.
         opened.draft("RGB", side)
         picture = ImageOps.exif_transpose(opened)
         picture.thumbnail(side)
         clear = picture.has_transparency_data
         picture = picture.convert("RGBA" if clear else "RGB")
-        picture.info.clear()  # Else comments, profiles and positions would be written too.
+        picture.info.clear()  # Otherwise comments, profiles and positions would be copied.
         target = io.BytesIO()
         if clear:
             picture.save(target, "PNG")
@@ -67,7 +69,8 @@ def _opened(data: bytes, formats: tuple[str, ...], most: int) -> Iterator[Image.
     """Open a picture and check its size. Any error of Pillow is raised as `UnusableMedia`."""
     try:
         with warnings.catch_warnings():
-            # Pillow warns of sizes that are refused below anyway.
+            # Ignore Pillow's warnings of large sizes, because sizes that are too large are refused
+            # below.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(data), formats=formats) as picture:
                 _bound(picture, data, most)

@@ -19,7 +19,8 @@ are resized."""
 _MOST_FRAMES = 600
 _QUALITIES = (90, 80, 65, 50)
 _STEP = 0.8
-"""Each further try multiplies width and height by this factor or by a smaller one."""
+"""If a picture is still too large, its width and height are multiplied by this factor or a smaller
+one for the next try."""
 _LEAST_SIDE = 32
 
 Json = dict[str, Any]
@@ -108,8 +109,8 @@ class PictureRequest:
 
     @staticmethod
     def _frames(picture: Image.Image, scale: float) -> Iterator[Image.Image]:
-        """Yield one frame at a time: all frames together would take hundreds of times the
-        memory."""
+        """Yield the frames one after another, because all frames together would take hundreds of
+        times the memory."""
         for frame in ImageSequence.Iterator(picture):
             yield _scaled(frame.convert("RGBA"), scale)
 
@@ -133,8 +134,8 @@ class PictureRequest:
             scale *= min(_STEP, (self._max_bytes / size) ** 0.5)
 
     def _ways(self, mime: str, *, clear: bool) -> Iterator[tuple[str, Json]]:
-        """Yield the types to try, best first: a lossless one for drawings and transparent pictures,
-        JPEG for photographs."""
+        """Yield the types to try, best first. For drawings and transparent pictures this is a
+        lossless type, for photographs JPEG."""
         exact = clear or mime not in ("image/jpeg", "image/webp")
         if exact and "image/png" in self._types:
             yield "image/png", {"compress_level": 4}
@@ -173,8 +174,8 @@ def _scaled(picture: Image.Image, scale: float) -> Image.Image:
 
 
 def warm_up() -> None:
-    """Load every part of Pillow that a file could need, some by using it: a confined child cannot
-    open files."""
+    """Load every part of Pillow that a file could need, because a confined child cannot open files.
+    Some parts are loaded only by using them."""
     Image.init()
     still, clear = Image.new("RGB", (40, 40), "red"), Image.new("RGBA", (40, 40))
     turned = Image.Exif()

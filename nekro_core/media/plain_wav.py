@@ -1,10 +1,11 @@
-"""Reads the length of a WAV file of the kind that every platform and program plays."""
+"""Reads the length of a WAV file with 16-bit PCM and one channel, which every platform and program
+plays."""
 
 import struct
 
 _MOST_CHUNKS = 64
-"""The largest number of chunks before the sound. Recorders write a few; 4 million empty ones kept
-the bot busy for seconds."""
+"""The largest number of chunks before the sound. Recorders write only a few; a file with 4 million
+empty chunks kept the bot busy for seconds."""
 
 
 def plain_wav_seconds(data: bytes) -> float | None:

@@ -1,4 +1,4 @@
-"""Recognizes a file's type by its first bytes. Names and declared types may be false."""
+"""Recognizes a file's type by its first bytes, because names and declared types may be false."""
 
 from typing import Final
 
@@ -37,12 +37,14 @@ _SIGNS: Final = (
     (0, b"Rar!\x1a\x07", "application/vnd.rar", "rar"),
 )
 _RIFF = frozenset({"image/webp", "audio/wav", "video/x-msvideo"})
+_SVG = (b"<svg ", b"<svg>", b"<svg/", b"<svg\n", b"<svg\r", b"<svg\t")
+_PROLOG = ((b"<?xml", b"?>"), (b"<!--", b"-->"), (b"<!doctype svg", b">"))
+"""What may precede the root of an SVG: how it begins and ends."""
 _MARKUP = (
     (b"<!doctype html", "text/html", "html"),
     (b"<html", "text/html", "html"),
     (b"<head", "text/html", "html"),
     (b"<script", "text/html", "html"),
-    (b"<svg", "image/svg+xml", "svg"),
     (b"<?xml", "text/xml", "xml"),
 )
 
@@ -56,15 +58,29 @@ def sniff(head: bytes) -> tuple[str, str]:
             return mime, extension
     if len(head) > 1 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2:  # An MPEG audio frame, layer 3
         return "audio/mpeg", "mp3"
-    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:512].lower()
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:2048].lower()
+    if _after_prolog(start).startswith(_SVG):
+        return "image/svg+xml", "svg"
     for sign, mime, extension in _MARKUP:
         if start.startswith(sign):
             return mime, extension
     return ("text/plain", "txt") if _is_text(head) else OCTETS
 
 
+def _after_prolog(text: bytes) -> bytes:
+    """Return the text from the first element of an XML file on. Returns no bytes if the file has no
+    element here."""
+    while text:
+        end = next((end for begin, end in _PROLOG if text.startswith(begin)), None)
+        if end is None:
+            return text
+        text = text.partition(end)[2].lstrip()
+    return text
+
+
 def _holds_sound_alone(head: bytes) -> bool:
-    """Whether a WebM has a sound track and no video track. Browsers record voices in such files."""
+    """Return True if a WebM file has a sound track and no video track. Browsers record voices in
+    such files."""
     return any(name in head for name in (b"A_OPUS", b"A_VORBIS")) and b"V_" not in head
 
 
@@ -79,7 +95,7 @@ def _is_text(head: bytes) -> bool:
     try:
         head.decode()
     except UnicodeDecodeError as error:
-        # The head may end inside a character.
+        # ``head`` may end inside a character.
         return len(head) >= HEAD and error.start >= len(head) - 3
     return True
 

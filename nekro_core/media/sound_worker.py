@@ -26,7 +26,7 @@ _SILK_BITS = 24_000
 """Bits per second with which QQ's phone apps record."""
 _PACKET_MS = 20
 _SPEECH_RATE = 24_000
-"""Samples per second. They can represent sound up to 12 kHz, and a voice has nothing above that."""
+"""Samples per second. This rate can represent sound of up to 12 kHz, which is enough for voices."""
 
 _DEMUXERS = {
     "audio/ogg": "ogg",
@@ -49,7 +49,8 @@ _DECODERS = frozenset(
         "pcm_f64le", "pcm_alaw", "pcm_mulaw", "adpcm_ms", "adpcm_ima_wav", "gsm_ms",
     }
 )  # fmt: skip
-"""The codecs of voices. FFmpeg has hundreds more, most of them never tested against attacks."""
+"""The codecs of voices. FFmpeg has hundreds of other codecs, most of which were never tested
+against attacks."""
 
 _ENCODERS = {
     "ogg": ("ogg", "libopus", 48_000, 32_000),
@@ -69,8 +70,8 @@ def _load(name: str) -> Any:
 
 
 def _load_av() -> Any:
-    """Load PyAV with all its modules. By itself PyAV loads some modules only when a stream needs
-    them, but then the process is confined and can open no file."""
+    """Load PyAV with all its modules. PyAV would load some modules only when a stream needs them.
+    At that time the process is already confined and cannot open files."""
     av = _load("av")
     for part in pkgutil.walk_packages(av.__path__, "av."):
         if part.name not in ("av.__main__", "av.datasets"):
@@ -156,7 +157,7 @@ class SoundRequest:
             raise UnusableMedia(f"the sound is damaged: {error}") from None
 
     def _frames(self, container: Any, stream: Any) -> Iterator[Any]:
-        """Yield the decoded frames, then None. A damaged packet is left out, as players do."""
+        """Yield the decoded frames, then None. A damaged packet is skipped, as players also do."""
         for packet in container.demux(stream):
             try:
                 yield from packet.decode()
@@ -174,7 +175,7 @@ class SoundRequest:
     def _encode_silk(self, pcm: bytes, rate: int) -> bytes:
         if rate != _SILK_RATE:
             pcm = _resampled(pcm, rate, _SILK_RATE)
-        # The encoder takes whole packets and would drop the rest.
+        # Fill up the last packet, because the encoder drops an incomplete packet.
         packet = _SILK_RATE * _PACKET_MS // 1000 * 2
         out = io.BytesIO()
         try:
@@ -223,7 +224,7 @@ def _frames_of(av: Any, pcm: bytes, rate: int) -> Iterator[Any]:
 
 
 def _resampled(pcm: bytes, rate: int, new_rate: int) -> bytes:
-    """Resample by linear interpolation: good enough for speech, and it needs no FFmpeg."""
+    """Resample by linear interpolation. This is good enough for speech and does not need FFmpeg."""
     samples = struct.unpack(f"<{len(pcm) // 2}h", pcm[: len(pcm) // 2 * 2])
     count = len(samples) * new_rate // rate
     made = []

@@ -1,3 +1,3 @@
 """Remembers what was said: the search of messages, notes, summaries of earlier messages, and
-documents to look things up in. What was said in one chat never reaches another one, unless an
-operator links the two."""
+documents in which the bot looks things up. Words of one chat never reach another chat, unless an
+operator has linked the two chats."""

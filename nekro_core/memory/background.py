@@ -12,20 +12,24 @@ from nekro_core.system.rate_window import RateWindow
 
 _DAY_S = 86_400.0
 ANSWER_S = 120.0
-"""Seconds after which an answer is not waited for any more. A small model on this machine writes
-about 10 tokens a second, and an answer has at most 700."""
+"""Maximum number of seconds for an answer. A small model on a machine without a graphics card
+writes about 10 tokens a second, and an answer has at most 700 tokens."""
 _FIRST_WAIT_S = 60.0
-"""Seconds until a chat's failed request is repeated. The wait doubles with each failure."""
+"""Seconds until a failed request is repeated for the first time. The wait doubles with each
+failure."""
 _LONGEST_WAIT_S = 6 * 3600.0
 ATTEMPTS = 5
-"""Number of times that the same is asked. The last attempt is about half an hour after the first,
-so a provider that is away for some minutes does no harm."""
+"""Number of times that a request is tried. The waits between the tries add up to 15 minutes, so a
+request survives a provider that does not answer for some minutes."""
 _MOST_ASIDE = 10_000
-"""Number of chats whose failures are remembered."""
+"""Maximum number of requests whose failures are remembered."""
 
 
 class BackgroundModel(Protocol):
     """The model of the role ``quick``."""
+
+    def require(self) -> None:
+        """Raise `NoQuickModel` if no model of the role ``quick`` is configured."""
 
     async def ask(self, instructions: str, text: str, *, max_tokens: int) -> str:
         """Get the model's answer to a text. Raises `NoQuickModel` if no model of the role ``quick``
@@ -47,14 +51,18 @@ class WrongAnswer(NekroError):
 class NoModel:
     """Stands in for the model of the role ``quick`` if none is configured."""
 
+    def require(self) -> None:
+        """Raise `NoQuickModel`."""
+        raise NoQuickModel("no model of the role quick is configured")
+
     async def ask(self, instructions: str, text: str, *, max_tokens: int) -> str:  # noqa: ARG002
         """Raise `NoQuickModel`."""
         raise NoQuickModel("no model of the role quick is configured")
 
 
 class BoundedModel:
-    """Asks the model within `ANSWER_S` and within the requests of a day. An answer that is longer
-    than it may be is cut off. ``clock`` is monotonic."""
+    """Asks the model, within `ANSWER_S` and within the maximum number of requests in 24 hours. An
+    answer that is too long is cut. ``clock`` is monotonic."""
 
     def __init__(
         self, model: BackgroundModel, settings: MemorySettings, clock: Callable[[], float]
@@ -65,8 +73,12 @@ class BoundedModel:
         self._day = RateWindow()
 
     def replace(self, model: BackgroundModel) -> None:
-        """Ask this model from now on."""
+        """Use this model for all later requests."""
         self._model = model
+
+    def require(self) -> None:
+        """See `BackgroundModel.require`."""
+        self._model.require()
 
     async def ask(self, instructions: str, text: str, *, max_tokens: int, max_chars: int) -> str:
         """Get an answer of at most ``max_chars`` characters. Raises `NekroError` and
@@ -91,7 +103,7 @@ class BackOff:
         self._failed: dict[object, tuple[int, float]] = {}
 
     def waits(self, key: object) -> bool:
-        """Return whether the request must not be made yet."""
+        """Return True if the wait after the last failure of this request is not over."""
         return self._clock() < self._failed.get(key, (0, -math.inf))[1]
 
     def failed(self, key: object) -> bool:

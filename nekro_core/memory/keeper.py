@@ -1,8 +1,8 @@
-"""Keeps the memory of all chats: gives prompts what they show of it, and works in the background.
+"""Keeps the memory of all chats: writes its sections for prompts, and fills it in the background.
 
-Prompts never wait for a model: they show what is made. The background task makes the summaries that
-prompts have asked for, and draws notes out of conversations that have paused. A fault in it never
-ends a turn.
+Prompts never wait for a model: they show the summaries and notes that exist. The background task
+makes the summaries that prompts have asked for, and draws notes out of conversations that have
+paused. A fault of this task never ends a turn.
 """
 
 import sqlite3
@@ -37,18 +37,18 @@ from nekro_core.store import Person, Store, StoreError
 from nekro_core.system.errors import NekroError
 
 _LOOK_S = 30.0
-"""Seconds between two looks for conversations that have paused."""
+"""Seconds between two searches for conversations that have paused."""
 _TIDY_S = 6 * 3600.0
 """Seconds between two deletions of old notes and summaries."""
 _MOST_WAITING = 10_000
-"""Number of chats whose summaries wait to be made. Of more, the oldest are forgotten; their next
-prompt asks again."""
+"""Maximum number of chats in the queue of summaries. If there are more, the chat that has waited
+longest is dropped; its next prompt adds it again."""
 _DAY_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownMemory:
-    """What a prompt shows of the memory, ready to be put in; each may be empty."""
+    """The sections of a prompt that come from memory. Each may be empty."""
 
     summary: str = ""
     notes: str = ""
@@ -56,8 +56,8 @@ class ShownMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryCounts:
-    """How much is remembered of a chat: its own notes, with those that do not hold any more, and
-    its summaries of records."""
+    """How much is remembered of a chat: the number of its notes, including ended notes, and of its
+    summaries of records."""
 
     notes: int
     summaries: int
@@ -100,25 +100,27 @@ class MemoryKeeper:
         self._told_none = False
 
     def use_model(self, model: BackgroundModel) -> None:
-        """Ask this model from now on."""
+        """Use this model for all later requests."""
         self._model.replace(model)
 
     async def source_of(self, chat_key: ChatKey, message_id: str) -> int:
-        """Return the number of a message; 0 if it is not stored. Raises `StoreError`."""
+        """Return the sequence number of a message; 0 if it is not stored. Raises `StoreError`."""
         record = None
         if message_id:
             record = await self._store.messages.by_message_id(chat_key, message_id)
         return record.seq if record else 0
 
     async def load(self) -> None:
-        """Read what is in memory while the bot runs. Call it first. Raises `StoreError`."""
+        """Read the rows that stay in the process's memory while the bot runs. Call this before all
+        other methods. Raises `StoreError`."""
         await self.scope.load()
 
     async def sections(
         self, chat_key: ChatKey, *, before_seq: int, people: Collection[str]
     ) -> ShownMemory:
-        """Return what a prompt shows that begins at record ``before_seq`` and has these people. It
-        never raises: without the database, the prompt does without."""
+        """Return the sections for a prompt whose history begins at record ``before_seq`` and whose
+        messages are by these people. Never raises: if the database fails, the sections are
+        empty."""
         settings, zone = self.settings, self._zone(chat_key)
         summary = notes = ""
         try:
@@ -156,8 +158,8 @@ class MemoryKeeper:
                 logger.exception("the memory failed and continues")
 
     async def work(self) -> None:
-        """Make the summaries that wait, draw notes out of conversations that have paused, and
-        delete what is old. Raises `StoreError`."""
+        """Make the summaries that prompts have asked for, draw notes out of conversations that have
+        paused, and delete old notes and summaries. Raises `StoreError`."""
         try:
             await self._summarize()
             await self._draw_all()
@@ -182,8 +184,8 @@ class MemoryKeeper:
                 del self._waiting[chat_key]
 
     async def compact(self, chat_key: ChatKey) -> bool:
-        """Summarize all that was said in a chat, without what is ahead. Returns whether there is a
-        summary of all of it now. Raises `NekroError`."""
+        """Summarize all records of a chat. Returns whether the summaries are complete. Raises
+        `NekroError`."""
         before = self._store.messages.last_seq + 1
         for _ in range(_COMPACT_PASSES):
             if await self.summarizer.work(chat_key, before, ahead=False):
@@ -210,11 +212,11 @@ class MemoryKeeper:
             return
         paused = records[-1].time <= self._wall() - self.settings.pause_s
         if not paused and len(records) < MAX_RECORDS:
-            return  # A chat that never pauses is read in parts.
+            return  # A chat that never pauses is read when it has `MAX_RECORDS` new records.
         last = records[-1].seq
         records = [each for each in records if not each.recalled]
         await store.notes.delete_recalled(chat_key)
-        # Where the bot only listens, nobody talked with it, and nothing is noted.
+        # If the bot has said nothing, nobody talked with it, so no notes are drawn.
         if any(each.author is Author.BOT for each in records):
             try:
                 drawn = await self._drawer.draw(chat_key, records)
@@ -233,7 +235,8 @@ class MemoryKeeper:
         await self.scope.drawn(chat_key, last)
 
     async def _tidy(self) -> None:
-        # A clock that is wrong by years must not delete everything, as in `RetentionLoop`.
+        # If the machine's clock is wrong by years, everything would look old. So the time is at
+        # most a day after the newest message. `RetentionLoop` does the same.
         now = min(self._wall(), await self._store.retention.newest_message_time() + _DAY_S)
         if days := self.settings.notes_days:
             while await self._store.notes.delete_older(now - days * _DAY_S):
@@ -249,9 +252,9 @@ class MemoryKeeper:
         )
 
     async def switch_off(self, chat_key: ChatKey, user_id: str) -> int:
-        """Remember nothing about a person of the chat's platform any more, and delete what was
-        noted about them and what they said. Summaries in which they spoke are made anew without
-        them. Returns the number of deleted notes. Raises `StoreError`."""
+        """Stop remembering things about a person of the chat's platform. Delete the notes about the
+        person and the notes that the person said. Summaries with the person's words are made again
+        without these. Returns the number of deleted notes. Raises `StoreError`."""
         await self.scope.set_off(chat_key, user_id, off=True)
         accounts = self._store.accounts
         adapter = accounts.adapter_of(chat_key.instance)
@@ -261,9 +264,9 @@ class MemoryKeeper:
         return await self._store.notes.delete_of_person(instances, user_id)
 
     async def erase(self, person: Person, private: Collection[ChatKey]) -> int:
-        """Delete the documents that a person gave, and those of the person's private chats. Forget
-        what is in memory about these chats, whose rows were deleted. Returns how many documents
-        were deleted. Raises `OSError`."""
+        """Delete the documents that a person gave, and those of the person's private chats. Call
+        this after the rows of these chats were deleted: it also removes the chats from the
+        process's memory. Returns how many documents were deleted. Raises `OSError`."""
         for chat_key in private:
             self.scope.forget_chat(chat_key)
             self._waiting.pop(chat_key, None)
@@ -277,16 +280,17 @@ class MemoryKeeper:
             raise OSError(f"the index of documents: {error}") from error
 
     async def forget_recalled(self, chat_key: ChatKey) -> None:
-        """Delete the notes of a chat that come from recalled messages, and empty the summaries that
-        stand for one. Raises `StoreError`."""
+        """Delete the notes of a chat that come from recalled messages, and empty the summaries of
+        records that contain a recalled message. Raises `StoreError`."""
         await self._store.notes.delete_recalled(chat_key)
         await self._store.summaries.mark_recalled_stale(chat_key)
 
     def waiting(self) -> Mapping[ChatKey, int]:
-        """Return the chats whose summaries wait to be made, with the first record that their
-        prompts show."""
+        """Return the queue of summaries: each chat, with the number of the first record that its
+        prompt shows."""
         return dict(self._waiting)
 
 
 _COMPACT_PASSES = 20
-"""Number of passes of one ``/compact``. Each makes up to 24 summaries."""
+"""Maximum number of calls of `Summarizer.work` in one ``/compact``. Each makes up to 24
+summaries."""

@@ -1,7 +1,7 @@
-"""Writes people's and models' words on lines, without characters that people do not see.
+"""Writes words of people and of models on one line, without invisible characters.
 
 Notes and summaries are words of people, or of a model that has read such words. The prompt quotes
-each of their lines like the messages of people, so no instruction is taken from them.
+each of their lines like the messages of people, so that the model does not obey them.
 """
 
 import re
@@ -17,8 +17,8 @@ _UNSEEN = re.compile(
 """Control characters, direction marks and zero-width characters. People do not see them."""
 _SPACES = re.compile(r" {2,}")
 _READ_FACTOR = 4
-"""Only this many times the wanted characters are cleaned: a megabyte of zero-width characters would
-otherwise hold all chats up."""
+"""Of a text, at most this many times the wanted number of characters are read. Without this limit,
+a megabyte of zero-width characters would block all chats."""
 
 
 def one_line(text: str, limit: int) -> str:
@@ -30,8 +30,8 @@ def one_line(text: str, limit: int) -> str:
 
 
 def record_line(record: Record, limit: int) -> str:
-    """Return a record on one line, for a model that reads a conversation: its number, who wrote it
-    with the person's id, and the words."""
+    """Return a record on one line, for a model that reads a conversation: the record's number, its
+    author with the person's id, and the words."""
     words = one_line(plain_text(record.segments), limit)
     match record.author:
         case Author.BOT:

@@ -1,7 +1,8 @@
-"""Decides in which chats a note may be read, and about whom nothing is remembered.
+"""Decides in which chats a note may be read, and about which people nothing may be remembered.
 
 A note may be read in the chat in which it was said, and in the chats that an operator has linked
-with it. Neither a person nor the model can change this. A thread is a chat of its own.
+with this chat. Members of chats and the model cannot change this. A thread counts as a separate
+chat.
 """
 
 import hashlib
@@ -24,9 +25,9 @@ class LinkRefused(NekroError):
 
 
 class MemoryScope:
-    """The links between chats, the people about whom nothing is remembered, and how far the memory
-    of each chat is. ``secret`` is called once, when the first digest is made; ``wall`` returns
-    seconds since 1970. Call `load` first."""
+    """The links between chats, the people about whom nothing may be remembered, and the record of
+    each chat up to which notes were drawn. ``secret`` is called when a digest is made; ``wall``
+    returns seconds since 1970. Call `load` before all other methods."""
 
     def __init__(
         self, store: Store, *, secret: Callable[[], str], wall: Callable[[], float]
@@ -42,17 +43,18 @@ class MemoryScope:
     async def load(self) -> None:
         """Read all rows. Raises `StoreError`."""
         chats = self._store.memory_chats
-        # Notes are drawn only out of what was said since the first start with notes.
+        # Notes are drawn only from messages after the first start of a version that has notes.
         self._begun = await chats.begin(self._store.messages.last_seq)
         self._chats = await chats.all()
         self._off = await chats.off()
 
     def progress(self, chat_key: ChatKey) -> MemoryProgress:
-        """Return how far the memory of a chat is."""
+        """Return the link of a chat, and the record up to which its notes were drawn."""
         return self._chats.get(chat_key, _NOTHING)
 
     def drawn_through(self, chat_key: ChatKey) -> int:
-        """Return the newest record out of which notes were drawn, or that is older than notes."""
+        """Return the number of the record up to which notes were drawn. Records from before the
+        first start with notes count as drawn."""
         return max(self.progress(chat_key).drawn_through, self._begun)
 
     async def drawn(self, chat_key: ChatKey, through: int) -> None:
@@ -76,8 +78,8 @@ class MemoryScope:
         return {name: self.linked(name) for name in names}
 
     async def link(self, chats: Sequence[ChatKey], name: str) -> dict[ChatKey, str]:
-        """Let these chats share their notes, with each other and with all chats that have this
-        link. An empty name ends their links. Returns the links that they had. Raises
+        """Give these chats the link ``name``. All chats with the same link share their notes. An
+        empty name removes the links of these chats. Returns the previous link of each chat. Raises
         `LinkRefused` and `StoreError`."""
         async with self._one:
             before = {key: self.progress(key).link for key in dict.fromkeys(chats)}
@@ -88,11 +90,11 @@ class MemoryScope:
             return before
 
     def is_off(self, chat_key: ChatKey, user_id: str) -> bool:
-        """Return whether nothing is remembered about a person of the chat's platform."""
+        """Return True if nothing may be remembered about a person of the chat's platform."""
         return bool(self._off) and bool(user_id) and self.digest(chat_key, user_id) in self._off
 
     async def set_off(self, chat_key: ChatKey, user_id: str, *, off: bool) -> None:
-        """Change whether nothing is remembered about a person of the chat's platform."""
+        """Set whether nothing may be remembered about a person of the chat's platform."""
         digest = self.digest(chat_key, user_id)
         await self._store.memory_chats.set_off(digest, off=off, now=self._wall())
         if off:

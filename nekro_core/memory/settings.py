@@ -9,7 +9,8 @@ class MemorySettings(LiveSettings):
     """What the bot remembers, and how much of it prompts show."""
 
     notes: bool = True
-    """Whether the bot keeps notes. Notes that exist stay stored, but no prompt shows them."""
+    """Whether the bot keeps notes. If false, existing notes stay stored, but prompts do not show
+    them."""
     draw_notes: bool = True
     """Whether a model of the role ``quick`` draws notes out of conversations that have paused. It
     needs such a model."""
@@ -19,7 +20,8 @@ class MemorySettings(LiveSettings):
     knowledge: bool = True
     """Whether the bot looks things up in the documents of ``data/knowledge``."""
     notes_tokens: int = Field(default=400, ge=50, le=8000)
-    """Maximum number of tokens of the notes in a prompt. The rest is found by ``find_notes``."""
+    """Maximum number of tokens of the notes in a prompt. The model finds other notes with
+    ``find_notes``."""
     summary_tokens: int = Field(default=700, ge=100, le=8000)
     """Maximum number of tokens of the summary in a prompt."""
     notes_days: float = Field(default=0.0, ge=0)

@@ -1,4 +1,5 @@
-"""Declares what an operator may see and do: queries and actions, the methods of an area.
+"""Declares what an operator may see and do. A query reads something and an action changes
+something. Both are methods of an area.
 
 An area is a class, for example `chats.Chats`. Each of its operations is a method with a decorator::
 
@@ -13,13 +14,14 @@ An area is a class, for example `chats.Chats`. Each of its operations is a metho
         async def stop(self, actor: Actor, *, chat_key: ChatKey) -> Change[bool]:
             ...
 
-All faces call the same method: ``await chats.stop(actor, chat_key=key)`` from a page, and
-``operation.invoke(actor, {"chat_key": "web-private_lin"})`` from the HTTP API and the command line.
-Both check the actor's role and scopes, and validate the parameters with a pydantic model that is
-made from the signature. An action is also written to the audit log.
+Pages, the HTTP API and the command line call the same method: ``await chats.stop(actor,
+chat_key=key)`` from a page, and ``operation.invoke(actor, {"chat_key": "web-private_lin"})`` from
+the HTTP API and the command line. Both calls check the actor's role and scopes, and validate the
+parameters with a pydantic model that is made from the signature. An action is also written to the
+audit log.
 
-A method that takes long has a parameter ``progress: Progress = NO_PROGRESS``. Callers do not pass
-it; `jobs.Jobs` does.
+An action that takes long has a parameter ``progress: Progress = NO_PROGRESS``. Callers do not pass
+this parameter; `jobs.Jobs` passes it.
 """
 
 import inspect
@@ -59,7 +61,7 @@ Result = TypeVar("Result")
 
 
 class Progress(Protocol):
-    """Gets the progress of a long action."""
+    """Receives the progress of a long action."""
 
     def report(
         self,
@@ -70,14 +72,15 @@ class Progress(Protocol):
         code: str = "",
         **values: str | float,
     ) -> None:
-        """Report how far the action is.
+        """Report how much of the action is done.
 
         Args:
             text: What happens now, in a few words of English.
             done: How much is done, in any unit.
             total: How much there is to do, in the same unit; 0 if this is not known.
-            code: A stable word for the text. The console says it in the person's language.
-            **values: The values of the text in other languages.
+            code: A stable word for the text. By this word the console finds the text in the
+                person's language.
+            **values: The values that are filled into the text of the console.
         """
 
 
@@ -121,14 +124,14 @@ class Area:
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """What the decorator of an operation says, and what is read from its signature.
+    """The arguments of an operation's decorator, and what is read from its signature.
 
     Attributes:
         handler: The function.
         role: The role that an actor needs.
         acts: Whether it is an action.
-        destructive: Whether it deletes something that cannot be brought back. The faces ask the
-            person before they call it.
+        destructive: Whether the action deletes something that cannot be brought back. The console
+            asks the person before it calls such an action.
         takes_file: Whether a parameter is a file in base64, so that a call may be large.
     """
 
@@ -146,7 +149,7 @@ class Declaration:
 
     @cached_property
     def long(self) -> bool:
-        """Whether the operation reports its progress."""
+        """True if the operation reports its progress."""
         return "progress" in inspect.signature(self.handler).parameters
 
     @cached_property
@@ -160,7 +163,7 @@ class Declaration:
 
     @cached_property
     def parameters(self) -> type[BaseModel]:
-        """The model of the parameters. It refuses unknown names."""
+        """The pydantic model of the parameters. It refuses unknown names."""
         told = {each.arg_name: each.description or "" for each in self._document.params}
         fields: dict[str, Any] = {}
         for each in [*inspect.signature(self.handler).parameters.values()][2:]:
@@ -226,7 +229,8 @@ class BoundQuery(_Bound, Generic[P, Result]):
         return await self.invoke(actor, _named(args, parameters))
 
     async def invoke(self, actor: Actor, parameters: Mapping[str, Any]) -> Result:
-        """Do the same with parameters that a face received, for example from JSON."""
+        """Do the same as `__call__`, with parameters by name as a page or the HTTP API received
+        them."""
         self.check_role(actor)
         result: Result = await self.declaration.handler(
             self.area, actor, **self.validate(parameters)
@@ -246,7 +250,8 @@ class BoundAction(_Bound, Generic[P, Result]):
     async def invoke(
         self, actor: Actor, parameters: Mapping[str, Any], progress: Progress = NO_PROGRESS
     ) -> Done[Result]:
-        """Do the same with parameters that a face received, for example from JSON."""
+        """Do the same as `__call__`, with parameters by name as a page or the HTTP API received
+        them."""
         audit = self.area.audit_log
         try:
             self.check_role(actor)
@@ -359,8 +364,8 @@ def _refuse_positional(args: tuple[Any, ...]) -> NoReturn:
 
 
 def _problems(error: ValidationError) -> dict[str, str]:
-    """Return the faults by the name of the parameter. Values are left out, since they may be
-    secrets."""
+    """Return what is wrong with each parameter, by its name. The values are left out, since they
+    may be secrets."""
     return {
         ".".join(map(str, fault["loc"])) or "parameters": fault["msg"].removeprefix("Value error, ")
         for fault in error.errors(include_input=False, include_url=False)

@@ -1,4 +1,4 @@
-"""Records what operators do: who, from where, what was there before and what came instead."""
+"""Records what operators do: who did it, from where, and the values before and after the change."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoCall:
-    """The action that takes a change back.
+    """The action that undoes a change.
 
     Attributes:
         action: The action's full name, for example ``chats.set_policy``.
@@ -36,14 +36,15 @@ class UndoCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change(Generic[Result]):
-    """What an action has changed. Each action returns it.
+    """What an action has changed. Each action returns a `Change`.
 
     Attributes:
         result: What the caller gets.
         subject: The name of the changed thing, for example a chat key.
-        old: The value before. It must not contain secrets; `pydantic.SecretStr` is stored as stars.
-        new: The value after.
-        undo: The action that takes the change back; None if it cannot be taken back.
+        old: The value before the change. It must not contain secrets; `pydantic.SecretStr` is
+            stored as stars.
+        new: The value after the change.
+        undo: The action that undoes the change; None if the change cannot be undone.
     """
 
     result: Result
@@ -60,7 +61,7 @@ class Done(Generic[Result]):
     Attributes:
         result: What the action returned.
         entry_id: The number of the entry in the audit log.
-        undoable: Whether `audit.undo` can take the change back.
+        undoable: Whether `audit.undo` can undo the change.
     """
 
     result: Result
@@ -98,7 +99,7 @@ class AuditRows(Protocol):
         """Store how an action ended."""
 
     async def mark_undone(self, entry_id: int, by: int) -> None:
-        """Store that the entry ``by`` took this change back."""
+        """Store that the action with the entry ``by`` undid this change."""
 
     async def one(self, entry_id: int) -> AuditRow | None:
         """Get an entry."""
@@ -117,15 +118,15 @@ class AuditRows(Protocol):
 
 class AuditLog:
     """Writes an entry for each action when it begins, and adds the outcome when it ends. So the log
-    also has an action during which the process was killed."""
+    also has actions during which the process was killed."""
 
     def __init__(self, rows: AuditRows) -> None:
         self.rows = rows
         self.limit = EntryLimit()
 
     async def begin(self, actor: Actor, action: str, parameters: Mapping[str, Any]) -> int:
-        """Store that an action begins, with its parameters. What looks like a secret in them
-        becomes stars. Returns the entry's number."""
+        """Store that an action begins, with its parameters. Parts of the parameters that look like
+        secrets are replaced by stars. Returns the entry's number."""
         given = masked_parameters(to_jsonable_python(parameters, fallback=str))
         return await self.rows.begin(
             actor=actor.name,
@@ -146,7 +147,7 @@ class AuditLog:
             old=as_json(change.old),
             new=as_json(change.new),
             undo_action=undo.action if undo else "",
-            # Parameters that were cut off could not be read again.
+            # Not `as_json`: an undo must read the parameters again, so they must not be cut off.
             undo_parameters=_whole_json(undo.parameters) if undo else "",
         )
 
@@ -157,8 +158,8 @@ class AuditLog:
         await self.rows.finish(entry_id, outcome=outcome, error=text)
 
     async def denied(self, actor: Actor, action: str, why: str) -> None:
-        """Store that an action was refused because of who asked. If an address causes too many such
-        entries, the rest of them is left out."""
+        """Store that an action was refused because of who asked. If one address causes too many
+        such entries, further entries are left out."""
         if not self.limit.take(actor, denied=True):
             await self.failed(await self.begin(actor, action, {}), "denied", why)
 

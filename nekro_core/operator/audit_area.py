@@ -1,4 +1,4 @@
-"""Shows the audit log and takes changes back."""
+"""Shows the audit log and undoes changes."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -57,7 +57,7 @@ class Audit(Area):
 
     @action(role=AccessRole.VIEWER)
     async def undo(self, actor: Actor, *, entry_id: int) -> Change[Any]:
-        """Take a change back. The actor needs the role that the change needed.
+        """Undo a change. The actor needs the role that the change needed.
 
         Args:
             entry_id: The number of the entry in the audit log.
@@ -85,10 +85,10 @@ class Audit(Area):
         return Change(result=done.result, subject=f"entry {entry_id}")
 
     async def _refuse_if_changed_since(self, row: AuditRow) -> None:
-        """Raise `ChangedMeanwhile` if a later change of the same thing was not taken back."""
+        """Raise `ChangedMeanwhile` if a later change of the same thing was not undone."""
         area = row.action.partition(".")[0]
         later = await self.audit_log.rows.newest(area=area, subject=row.subject, limit=500)
-        # An entry that took another one back is no new change: it restored the older state.
+        # Leave out entries that undid another entry: they only restored the older state.
         undoing = {each.undone_by for each in later}
         for each in later:
             changed = each.outcome == "done" and not each.undone_by

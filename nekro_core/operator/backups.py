@@ -45,12 +45,12 @@ class BackupContents:
 
     Attributes:
         name: The name of its file.
-        made: When the bot began to make it, in seconds since 1970.
+        made: When the bot began to make the backup, in seconds since 1970.
         version: The version of the bot that made it.
         files: The number of files in it.
         size: The total size of these files in bytes, unpacked.
         secrets: Whether the secrets are in it, encrypted.
-        left_out: Sentences about what is not in it.
+        left_out: Sentences about what is not in the backup.
     """
 
     name: str
@@ -121,7 +121,7 @@ class Backups(Area):
 
     async def download(self, actor: Actor, *, name: str) -> BackupFile:
         """Get the file of a backup, to send it to a person. It contains the messages of all chats,
-        so the audit log says who took it.
+        so the audit log stores who downloaded it.
 
         Args:
             actor: Who asks.
@@ -131,7 +131,7 @@ class Backups(Area):
             The file.
 
         Raises:
-            NotAllowed: The actor is no owner, or their token has not the scope ``backups:act``.
+            NotAllowed: The actor is not an owner, or their token lacks the scope ``backups:act``.
             NoSuchItem: There is no such backup.
         """
         entry_id = await self._begin(actor, "backups.download", {"name": name[:200]})
@@ -144,8 +144,8 @@ class Backups(Area):
         raise error
 
     async def upload(self, actor: Actor, pieces: AsyncIterator[bytes]) -> BackupContents:
-        """Add the file of a backup that was made by this bot or another one. It is checked before
-        it is in the list. A cancelled upload leaves nothing.
+        """Add the file of a backup that this bot or another bot made. The backup is checked before
+        it appears in the list. A cancelled upload leaves no file.
 
         Args:
             actor: Who asks.
@@ -155,8 +155,8 @@ class Backups(Area):
             What is in the backup.
 
         Raises:
-            NotAllowed: The actor is no owner, or their token has not the scope ``backups:act``.
-            BackupError: The file is no whole backup or is too large, or another upload runs.
+            NotAllowed: The actor is not an owner, or their token lacks the scope ``backups:act``.
+            BackupError: The file is not a complete backup or is too large, or another upload runs.
             OSError: The file cannot be stored.
         """
         entry_id = await self._begin(actor, "backups.upload", {})
@@ -174,7 +174,7 @@ class Backups(Area):
         return contents
 
     async def _begin(self, actor: Actor, action: str, parameters: Mapping[str, str]) -> int:
-        """Begin an entry of the audit log. Raises `NotAllowed` for everybody but owners."""
+        """Begin an entry of the audit log. Raises `NotAllowed` if the actor is not an owner."""
         if actor.role.allows(AccessRole.OWNER) and actor.in_scope(self.name, acts=True):
             return await self.audit_log.begin(actor, action, parameters)
         text = f"{action} needs the role {AccessRole.OWNER}, and of a token the scope backups:act"
@@ -189,12 +189,13 @@ class Backups(Area):
         passphrase: SecretStr | None = None,
         progress: Progress = NO_PROGRESS,
     ) -> Change[BackupContents]:
-        """Make and check a backup while the bot runs. The oldest ones beyond the number in the
-        settings are deleted.
+        """Make and check a backup while the bot runs. If there are then more backups than the
+        settings allow, the oldest are deleted.
 
         Args:
-            passphrase: If given, tokens, keys and ``.env`` are in the backup too, encrypted with
-                it. It has 8 characters or more. Nobody can restore them without it.
+            passphrase: At least 8 characters. With a passphrase, the backup also contains tokens,
+                keys and ``.env``, encrypted. Without the passphrase, nobody can restore these
+                secrets.
         """
         made = await self._service.make(passphrase=_text(passphrase), report=_reporter(progress))
         contents = _contents(made.path.name, made.manifest)
@@ -235,12 +236,14 @@ class Backups(Area):
         passphrase: SecretStr | None = None,
         progress: Progress = NO_PROGRESS,
     ) -> Change[RestoreView]:
-        """Check and unpack a backup. The next start of the bot puts it in place of the data folder,
-        which is moved aside. Until then nothing changes, and `cancel_restore` takes it back.
+        """Check and unpack a backup. The next start of the bot moves the data folder aside and puts
+        the backup in its place. Until then nothing changes, and `cancel_restore` discards the
+        prepared restore.
 
         Args:
             name: The name of the backup.
-            passphrase: The passphrase of its secrets. Without it the present secrets stay.
+            passphrase: The passphrase of the backup's secrets. Without it, the bot keeps its
+                present secrets.
         """
         prepared = await self._service.prepare_restore(
             name, passphrase=_text(passphrase), report=_reporter(progress)

@@ -29,8 +29,8 @@ class BoxView:
 
     Attributes:
         name: Its name. The code of the chat's answers runs in ``default``.
-        image: What it was made from.
-        awake: Whether its processes run. Otherwise only its files are kept.
+        image: The image from which it was made.
+        awake: Whether its processes run. A box that sleeps has only its files.
         in_use: Whether code or a tool uses it now.
         memory: Its memory in bytes, measured while it was idle; 0 if it sleeps.
     """
@@ -162,7 +162,7 @@ class Boxes(Area):
         chat_key: ChatKey,
         box: BoxName = "default",
     ) -> Change[None]:
-        """End a box and delete its files. The next use makes an empty one.
+        """End a box and delete its files. The next use makes an empty box.
 
         Args:
             chat_key: The chat.

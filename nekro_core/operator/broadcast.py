@@ -29,8 +29,8 @@ class AnnouncementView:
     """An announcement with some of its chats.
 
     Attributes:
-        summary: The announcement and how far it is.
-        chats: The chats, each with the outcome there.
+        summary: The announcement and its progress.
+        chats: The chats, each with the outcome in this chat.
     """
 
     summary: AnnouncementSummary
@@ -62,7 +62,7 @@ class BroadcastArea(Area):
         """List the messages to several chats, newest first, with their progress.
 
         Args:
-            before: The id of a message: list only older ones.
+            before: The id of a message: list only older messages.
             limit: The largest number of messages.
         """
         return self._announcements.listed(before=before, limit=limit)
@@ -103,8 +103,8 @@ class BroadcastArea(Area):
         Args:
             text: The text.
             chats: The chats.
-            per_minute: How many chats get it in a minute. Platforms block accounts that write to
-                many chats at once.
+            per_minute: How many chats get the message in a minute. Platforms block accounts that
+                write to many chats at once.
         """
         begun = await self._announcements.start(text, chats, per_minute=per_minute)
         return Change(result=begun, subject=begun.announcement_id, new=f"{begun.chats} chats")
@@ -116,7 +116,8 @@ class BroadcastArea(Area):
         *,
         announcement_id: AnnouncementId,
     ) -> Change[AnnouncementSummary]:
-        """Stop a message to several chats. What was sent stays sent; `resume` sends the rest.
+        """Stop sending a message to several chats. Chats that already got it keep it; `resume`
+        sends it to the remaining chats.
 
         Args:
             announcement_id: The id of the message.
@@ -131,8 +132,8 @@ class BroadcastArea(Area):
         *,
         announcement_id: AnnouncementId,
     ) -> Change[AnnouncementSummary]:
-        """Continue a message to several chats that was cancelled, or that a restart interrupted. No
-        chat gets it twice.
+        """Continue to send a message to several chats that was cancelled, or that a restart
+        interrupted. No chat gets the message twice.
 
         Args:
             announcement_id: The id of the message.

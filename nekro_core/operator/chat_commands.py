@@ -20,8 +20,8 @@ Result = TypeVar("Result")
 class ChatCommandActions:
     """The `CommandActions` of a bot with operators.
 
-    The command router has checked before whether the person may use the command. An operator can
-    set for each chat who may. So the actor always gets the role that the action needs.
+    The command router has already checked that the person may use the command; an operator sets
+    this for each chat. So the actor always gets the role that the action needs.
     """
 
     def __init__(self, chats: Chats, erasure: Erasure) -> None:
@@ -73,7 +73,8 @@ def _actor(context: CommandExecutionContext) -> Actor:
 
 
 async def _told(action: Awaitable[Done[Result]]) -> Done[Result]:
-    """Carry an action out. What an operator would read of a refusal, the person reads too."""
+    """Carry an action out. If it is refused, raise `ChangeRefused`, so that the person in the chat
+    reads the reason."""
     try:
         return await action
     except (OperatorError, InvalidOverride) as error:

@@ -1,4 +1,4 @@
-"""Reads what is in messages: their media, and the content of recalled ones."""
+"""Reads the media of messages, and the content of recalled messages."""
 
 from typing import Protocol
 
@@ -10,7 +10,8 @@ from nekro_core.store import HistoryLine, Store
 from nekro_core.store.traces import media_in
 
 _MOST_LOOKED_AT = 1_000
-"""How many looks at recalled messages are remembered, for their pictures and files."""
+"""Number of newest calls of `MessageContents.recalled` that are remembered. Whoever read a recalled
+message may then also load its pictures and files."""
 
 
 class MediaReading(Protocol):
@@ -41,8 +42,8 @@ class MessageContents:
         return line
 
     async def recalled(self, actor: Actor, seq: int) -> MessageView:
-        """Get the content of a recalled message. From now on the actor may also read its media.
-        Raises `NoSuchItem`."""
+        """Get the content of a recalled message. After this call, the actor may also read the media
+        of the message. Raises `NoSuchItem`."""
         line = await self.line(seq)
         if not line.record.recalled:
             raise NoSuchItem(f"message {seq} was not recalled; the history shows it")

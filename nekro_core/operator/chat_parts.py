@@ -1,4 +1,4 @@
-"""Defines what the operations of chats use of the running bot."""
+"""Defines the parts of the running bot that the operations of chats use."""
 
 from typing import Protocol
 
@@ -12,21 +12,22 @@ class ChatControl(Protocol):
     """The running turns (`nekro_core.agent.session.sessions.Sessions`)."""
 
     def working(self, chat_key: ChatKey) -> bool:
-        """Whether a turn of the chat runs."""
+        """Return True if a turn of the chat runs."""
 
     async def stop(self, chat_key: ChatKey) -> bool:
         """Stop the chat's running turn. Returns False if no turn runs."""
 
     def on_stop(self, record: Record) -> None:
-        """Stop the chat's running turn, or drop the questions before a message, and tell the
-        chat."""
+        """Stop the chat's running turn. If no turn runs, drop the questions before ``record``, the
+        message that asked for the stop. Tell the chat what was done."""
 
     async def reset(self, chat_key: ChatKey, before: int = 0) -> None:
-        """Begin a new conversation, and drop the waiting questions: all, or those before a
-        message."""
+        """Begin a new conversation, and drop the waiting questions: those before the record
+        ``before``, or all if it is 0."""
 
     async def follow_state(self, chat_key: ChatKey, was: ChatState) -> None:
-        """Act on a change of what the bot does in a chat."""
+        """Act on a changed state of a chat, for example stop its turn. ``was`` is the state
+        before."""
 
 
 class MessageSending(Protocol):
@@ -43,4 +44,4 @@ class ChatTools(Protocol):
         """Make a context in a chat."""
 
     async def all_tools_in(self, ctx: AgentCtx) -> ToolSet:
-        """Get the tools of a chat, with those that are switched off there."""
+        """Get all tools of a chat, including tools that are switched off in the chat."""

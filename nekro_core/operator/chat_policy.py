@@ -1,5 +1,5 @@
-"""Shows and changes how the bot behaves in a chat: the operator's overrides, checked as the file
-checks them."""
+"""Shows and changes how the bot behaves in a chat. The changes are the operator's overrides. They
+are checked in the same way as the overrides in the file that the operator edits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,24 +45,25 @@ class ChatPolicyView:
         own: The fields that are set for this chat.
         state: Whether the bot answers.
         persona: The persona in force.
-        persona_name: The persona of the library from which it comes; empty if it comes from
-            elsewhere.
+        persona_name: The name of the persona in the library, if ``persona`` comes from there;
+            otherwise empty.
         names: The names by which people call the bot.
         private: Whether all messages of a private chat are answered.
         participation: Which messages of a group are answered: ``mentioned``, ``follows`` or
             ``lively``.
         model: The model that answers.
         mode: ``code`` or ``tools``.
-        tools: Which tools are on or off, by a tool, a plugin or ``*``; see
+        tools: Which tools are on or off. A key is a tool, a plugin or ``*``; see
             `nekro_core.policy.tool_choice.ToolChoice`.
         chat_quota: What the chat may use in 24 hours.
         person_quota: What each person may use.
-        commands: The commands that need another permission here than usual, and which.
+        commands: The commands that require another permission in this chat than usual, each with
+            this permission.
         operators: Platform ids of people who have the permission ``advanced`` here.
         ignored: Platform ids of people and bots that get no answer here.
-        revision: Changes whenever a field of ``own`` changes, except ``tools``; see
+        revision: A text that is different after each change of ``own`` (except of ``tools``); see
             `nekro_core.operator.chats.Chats.set_policy`.
-        tools_revision: The same for ``tools`` alone, which have a page of their own.
+        tools_revision: The same for the field ``tools`` alone, which has a page of its own.
     """
 
     own: dict[str, Any]
@@ -89,13 +90,13 @@ class ToolSwitchView:
     """A tool of a chat.
 
     Attributes:
-        name: What names it alone in the field ``tools`` of a policy, for example
+        name: How the field ``tools`` of a policy names this one tool, for example
             ``nekro.dice:roll``.
         plugin: The key of its plugin, or ``mcp.`` and the name of its MCP server.
-        function: The name under which code calls it.
-        about: Its first line for the model.
+        function: The name by which the model's code calls it.
+        about: The first line of its description.
         on: Whether the agent of the chat has it.
-        named: Whether the chat's own table names it.
+        named: Whether the chat's own overrides name this tool.
     """
 
     name: str
@@ -167,7 +168,7 @@ class ChatPolicies:
         )
 
     def person_quota(self, place: str, user_id: str) -> dict[str, Any]:
-        """Return the quota of one person as the file has it."""
+        """Return the quota of one person as it is in the file."""
         person = self._file.book.people.get(f"{place}:{user_id}")
         return person.quota.model_dump(mode="json", exclude_none=True) if person else {}
 
@@ -188,11 +189,11 @@ class ChatPolicies:
         return Change(result=new, subject=person, old=old, new=new, undo=undo)
 
     def switches(self, chat_key: ChatKey, tools: ToolSet) -> list[ToolSwitchView]:
-        """Return the tools of a chat, by plugin. Those that the model never sees are left out.
+        """Return the tools of a chat, by plugin. Tools that the model never sees are left out.
 
         Args:
             chat_key: The chat.
-            tools: All its tools, with those that are off.
+            tools: All tools of the chat, including those that are off.
         """
         choice, own = self._policies.of(chat_key).tools, self._own(chat_key).get("tools", {})
         found = [
@@ -215,7 +216,8 @@ class ChatPolicies:
         """Switch a tool, a plugin or all tools on or off. See `Chats.switch_tool`."""
         own = self._own(chat_key)
         _check_revision(chat_key, own, "tools", revision)
-        # A switch of all tools, or of a plugin, is also one of each tool in it.
+        # Switching a plugin or all tools also switches each of their tools. So older rules for
+        # those tools are removed.
         inside = "" if name == EVERY else f"{name}:"
         rules = {
             known: switch
@@ -229,7 +231,7 @@ class ChatPolicies:
         return await self.change(chat_key, "tools", rules or None, "")
 
     def _general_tools(self, chat_key: ChatKey) -> Mapping[str, str]:
-        """Return the table that would apply without the chat's own one."""
+        """Return the rules for tools that would apply if the chat had no overrides."""
         book = self._file.book
         chats = {key: table for key, table in book.chats.items() if key != str(chat_key)}
         return book.model_copy(update={"chats": chats}).of(chat_key).tools
@@ -254,7 +256,7 @@ def _plain(table: ChatOverrides | PersonOverrides) -> dict[str, Any]:
 
 
 def _checked(field: str, value: Any) -> Any:
-    """Return a field's value as the file has it. Raises `InvalidParameters`."""
+    """Return a field's value in the form of the file. Raises `InvalidParameters`."""
     return _checked_with(ChatOverrides, field, value)
 
 
@@ -270,6 +272,7 @@ def _checked_with(model: type[ChatOverrides | PersonOverrides], field: str, valu
 
 
 def _revision(own: Mapping[str, Any], field: str) -> str:
-    """Return the revision of the fields that are shown together with this one."""
+    """Return the revision of the fields that one page shows together: ``tools`` alone, or all other
+    fields."""
     shown = {name: value for name, value in own.items() if (name == "tools") == (field == "tools")}
     return sha256(msgspec.json.encode(shown, order="deterministic")).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""Defines what operators see of chats, messages and members, and makes it from rows of the
+"""Defines what operators see of chats, messages and members, and makes these views from rows of the
 store."""
 
 from dataclasses import dataclass
@@ -17,8 +17,9 @@ _PREVIEW = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageView:
-    """What turns used. ``cost`` is in the operator's currency, and where nobody named a price, in
-    US dollars: ``published_cost`` is that part. ``unpriced`` requests have no known price."""
+    """What turns used. ``cost`` is in the operator's currency, except for models whose price the
+    operator has not set: their cost is estimated in US dollars from published prices. This part of
+    ``cost`` is ``published_cost``. ``unpriced`` is the number of requests without a known price."""
 
     turns: int
     requests: int
@@ -38,13 +39,14 @@ class ChatRowView:
         platform: The adapter of its platform.
         account: The bot's account.
         kind: ``group``, ``private`` or ``channel``.
-        name: What the platform calls it, or the person of a private chat; empty if not known.
-        state: Whether the bot answers there.
-        working: Whether a turn runs there now.
+        name: The platform's name of the chat, or the name of the person of a private chat; empty if
+            not known.
+        state: Whether the bot answers in the chat.
+        working: Whether a turn of the chat runs now.
         newest_seq: The number of the newest message.
         newest_time: When it was written, in seconds since 1970.
         newest_by: The name of its author; empty for the bot.
-        newest_text: Its beginning.
+        newest_text: The beginning of the newest message.
         messages: How many messages people wrote, of all time.
         sent: How many messages the bot sent, of all time.
         used: What the turns used, of all time.
@@ -79,8 +81,8 @@ class DecisionView:
     """Why the bot answered a message, or why not.
 
     Attributes:
-        reason: A `nekro_core.store.DecisionReason`; empty if nothing is stored: the bot has just
-            received the message, or it did so before it stored reasons.
+        reason: A `nekro_core.store.DecisionReason`; empty if none is stored, because the bot has
+            not decided yet or an earlier version of the bot stored no reasons.
         asked: Whether the message asked for an answer.
         detail: Which name, plugin, command, notice or quota it was.
         turn_id: The turn that read the message; 0 if there is none.
@@ -94,9 +96,9 @@ class DecisionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediumView:
-    """A picture, voice, video or file of a message. `nekro_core.operator.chats.Chats.medium_bytes`
-    reads its bytes by ``number``, its place in the message from 0. ``problem`` says why the bot has
-    no copy."""
+    """A picture, voice, video or file of a message. ``number`` is its place among the media of the
+    message, from 0; `nekro_core.operator.chats.Chats.medium_bytes` reads its bytes by this number.
+    ``problem`` says why the bot has no copy."""
 
     number: int
     name: str
@@ -149,8 +151,8 @@ class MessageView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundView:
-    """A part of what a search finds, newest first. ``before`` is the argument for the next part; 0
-    if all messages were searched. A part may be empty although a later part is not."""
+    """A part of the results of a search, newest first. ``before`` is the argument for the next
+    part; 0 if all messages were searched. A part may be empty even if a later part has messages."""
 
     messages: list[MessageView]
     before: int
@@ -158,7 +160,7 @@ class FoundView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberView:
-    """A person in a chat. ``role`` is empty if the person has written nothing for long."""
+    """A person in a chat. ``role`` is empty if the person has not written for a long time."""
 
     user_id: str
     name: str

@@ -94,13 +94,14 @@ class Chats(Area):
         before: Seq = 0,
         limit: Limit = 50,
     ) -> ChatsView:
-        """List chats, those with the newest message first.
+        """List chats. The chat with the newest message is first.
 
         Args:
             platform: Only chats of this adapter.
             instance: Only chats of the account with this instance.
             state: Only chats in this state.
-            text: Only chats whose name or key contains this, or whose person has such a name.
+            text: Only chats whose name or key contains this text, and private chats of people whose
+                name contains it.
             before: The ``before`` of the last answer; 0 for the beginning.
             limit: The largest number of chats.
         """
@@ -137,8 +138,8 @@ class Chats(Area):
 
         Args:
             chat_key: The chat.
-            before: A message's number: get the newest ones before it.
-            after: A message's number: get the oldest ones after it.
+            before: A message's number: get the newest messages before it.
+            after: A message's number: get the oldest messages after it.
             limit: The largest number of messages.
         """
         lines = await self._store.chat_list.history(
@@ -178,7 +179,7 @@ class Chats(Area):
         chat_key: ChatKey,
         limit: Limit = 200,
     ) -> list[MemberView]:
-        """List the people of a chat. The one who wrote the most messages is first.
+        """List the people of a chat. The person who wrote the most messages is first.
 
         Args:
             chat_key: The chat.
@@ -215,16 +216,16 @@ class Chats(Area):
         value: Any = None,
         revision: str = "",
     ) -> Change[ChatPolicyView]:
-        """Change how the bot behaves in a chat. The change is in force at once. If the bot is not
-        to answer any more, its turn there is stopped.
+        """Change how the bot behaves in a chat. The change is in force at once. If the chat is
+        switched to a state without answers, its running turn is stopped.
 
         Args:
             chat_key: The chat.
-            field: The field to change, as a table of the file of overrides names it.
+            field: The name of the field, as in the file of overrides.
             value: The new value; None to use the value of the account or the bot again.
             revision: The ``revision`` of the policy that was shown (for ``tools``, its
-                ``tools_revision``). If somebody changed the policy since, nothing is changed. Empty
-                to change it in any case.
+                ``tools_revision``). If somebody has changed the policy since then, nothing is
+                changed. If empty, the policy is changed in any case.
         """
         was = self._policies.state(chat_key)
         change = await self._policies.change(chat_key, field, value, revision)
@@ -240,8 +241,7 @@ class Chats(Area):
         place: Annotated[str, Field(min_length=1, max_length=100)],
         user_id: Annotated[str, Field(min_length=1, max_length=200)],
     ) -> dict[str, Any]:
-        """Get how much a person may use in 24 hours, as it is set for this person alone; empty if
-        nothing is.
+        """Get the quota of 24 hours that is set for this person alone; empty if none is set.
 
         Args:
             place: The adapter's name, for all accounts of the platform; or the instance of one
@@ -259,15 +259,15 @@ class Chats(Area):
         user_id: Annotated[str, Field(min_length=1, max_length=200)],
         quota: Any = None,
     ) -> Change[dict[str, Any]]:
-        """Set how much a person may use in 24 hours, in all chats. The quotas of chats for each
-        person apply to the fields that are not set here.
+        """Set how much a person may use in 24 hours, in all chats together. For fields that are not
+        set here, the chats' quotas for each person apply.
 
         Args:
             place: The adapter's name, for all accounts of the platform; or the instance of one
                 account.
             user_id: The platform's id of the person.
-            quota: ``turns``, ``tokens`` and ``money``, each a number or nothing; 0 is no limit.
-                Nothing to remove the quota.
+            quota: An object with ``turns``, ``tokens`` and ``money``; each is a number or left out,
+                and 0 means no limit. Without an object, the quota is removed.
         """
         return await self._policies.set_person_quota(place, user_id, quota)
 
@@ -292,7 +292,7 @@ class Chats(Area):
         revision: str = "",
     ) -> Change[ChatPolicyView]:
         """Switch a tool of a chat on or off, or all tools of a plugin. The change is in force at
-        once: the prompt lacks the tool, and a call of it is refused.
+        once. Prompts do not show a tool that is off, and calls of it are refused.
 
         Args:
             chat_key: The chat.
@@ -329,8 +329,8 @@ class Chats(Area):
         seq: Seq,
     ) -> Change[MessageView]:
         """Show the content of a message that its author recalled or a plugin hid. Its author
-        expects that nobody sees it any more, so the audit log says who looked at it. The message is
-        deleted with its age, or when its author is erased.
+        expects that nobody can see it, so the audit log stores who read it. The bot deletes the
+        message when it is old enough, or when its author is erased.
 
         Args:
             seq: The message's number.
@@ -346,12 +346,13 @@ class Chats(Area):
         chat_key: ChatKey,
         message: Seq = 0,
     ) -> Change[bool]:
-        """Stop the turn that runs in a chat. Returns whether one ran.
+        """Stop the turn that runs in a chat. Returns False if no turn was running.
 
         Args:
             chat_key: The chat.
-            message: The number of the message with which a person asked for it, if one did. If no
-                turn runs, the questions before it are dropped. The chat is told.
+            message: The number of the message in which a person asked for the stop; 0 if nobody
+                did. With a message, the questions before it are dropped if no turn runs, and the
+                chat is told.
         """
         ran = self._sessions.working(chat_key)
         if message:

@@ -65,8 +65,8 @@ class OutboxActions(Protocol):
         Args:
             states: The states to list.
             chat_key: One chat; None for all.
-            before: A delivery id: list only messages that were requested before that one. Empty
-                for the newest.
+            before: A delivery id: list only messages that were requested before this delivery.
+                Empty for the newest.
             limit: The largest number of messages.
 
         Returns:
@@ -121,7 +121,7 @@ class TurnLog(Protocol):
 
         Args:
             chat_key: One chat; None for all.
-            before: A turn id: list only turns before that one. 0 for the newest.
+            before: A turn id: list only turns before this turn. 0 for the newest.
             limit: The largest number of turns, at most 500.
 
         Returns:
@@ -154,7 +154,7 @@ class PluginShown:
     """One plugin in the list that an operator sees.
 
     Attributes:
-        item: The place where the plugin was found.
+        item: Where the plugin was found: its folder and its name, such as ``builtin/chat``.
         state: ``loaded``, ``disabled`` or ``broken``.
         key: ``author.module_name``; empty if not known.
         version: The plugin's version.
@@ -180,8 +180,8 @@ class PluginsShown:
 
     Attributes:
         plugins: All plugins.
-        at_next_start: What the next start of the bot will change: packages that were updated after
-            the bot loaded an earlier version.
+        at_next_start: Packages of which a newer version was installed while the bot runs. The bot
+            uses the newer version only after its next start.
     """
 
     plugins: Sequence[PluginShown]
@@ -217,7 +217,7 @@ class ActivityFeed(Protocol):
 
 
 class TurnControl(Protocol):
-    """The turns that run now (`nekro_core.agent.session.sessions.Sessions`)."""
+    """Controls the turns that run now (`nekro_core.agent.session.sessions.Sessions`)."""
 
     def working(self, chat_key: ChatKey) -> bool:
         """Return whether a turn of the chat runs now.
@@ -269,7 +269,7 @@ class RunLog(Protocol):
 
 
 class KeptMedia(Protocol):
-    """The stored media of chats: those that people sent and those that the bot sent
+    """The stored media of chats, which people or the bot have sent
     (`nekro_core.delivery.media.store.MediaStore`)."""
 
     async def read(self, chat_key: ChatKey, path: str) -> bytes | None:
@@ -296,23 +296,25 @@ class Site(Protocol):
         websockets need the role of an operator. An API token needs a scope of the area.
 
         Args:
-            router: The routes. Each path begins with `PAGE` or `API`.
+            router: The routes. Each path begins with `nekro_core.operator.http_routes.PAGE`
+                (``/ui``) or ``API`` (``/api/v1``) of the same module.
             area: The area, as the scopes of API tokens name it, such as ``rooms``.
 
         Raises:
-            ValueError: A path is elsewhere, or the site serves requests already.
+            ValueError: A path has another beginning, or the site already serves requests.
         """
 
     def add_page(self, add: Callable[[], None]) -> None:
         """Add pages that are made with NiceGUI. Each person who is logged in may open them.
 
         Args:
-            add: Adds the pages with ``nicegui.ui.page``, with addresses that do not contain `PAGE`.
-                It is called once, some seconds after the start or when the first browser comes, in
-                a thread: importing NiceGUI takes long.
+            add: A function that declares the pages with ``nicegui.ui.page``. Their addresses are
+                relative: the site puts ``/ui`` before them. The site calls the function once, some
+                seconds after the start or when the first browser opens a page. It runs in a thread,
+                because importing NiceGUI takes long.
 
         Raises:
-            ValueError: The site serves requests already.
+            ValueError: The site already serves requests.
         """
 
 

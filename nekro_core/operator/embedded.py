@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from nekro_core.llm.embedded import DownloadProgress, EmbeddedSettings, EmbeddedState
 from nekro_core.llm.embedded.library import (
     MachineMemory,
     ModelFile,
     ModelFiles,
     machine_memory,
 )
+from nekro_core.llm.embedded.model import EmbeddedState
+from nekro_core.llm.embedded.settings import EmbeddedSettings
+from nekro_core.llm.embedded.weights import DownloadProgress
 from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
 from nekro_core.operator.errors import InvalidParameters
@@ -28,7 +30,7 @@ class EmbeddedInForce(Protocol):
 
     @property
     def embedded_state(self) -> EmbeddedState | None:
-        """The state of the embedded model; None if another model is the default one."""
+        """The state of the embedded model; None if it is not the default model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +39,8 @@ class WeightsView:
 
     Attributes:
         file: The file.
-        memory: The bytes that its model needs at least, with the present size of the context; 0 if
-            this is not known.
+        memory: The least number of bytes that the model needs, with the present size of the
+            context; 0 if this is not known.
         fits: Whether the machine has this much memory left; None if it is not known.
         chosen: Whether it is the file that the settings name.
     """
@@ -54,7 +56,7 @@ class EmbeddedView:
     """The embedded model.
 
     Attributes:
-        state: What it is doing; None while another model is the default one.
+        state: What it is doing; None if it is not the default model.
         chosen: The path of the operator's own file; empty for one of the bot's models.
         context_tokens: The size of its context.
         memory: The memory of the machine.
@@ -118,7 +120,7 @@ class Embedded(Area):
 
     @query(role=AccessRole.VIEWER)
     async def state(self, actor: Actor) -> EmbeddedState | None:  # noqa: ARG002
-        """Say what the embedded model does; nothing while another model is the default one."""
+        """Say what the embedded model is doing; nothing if it is not the default model."""
         return self._models.embedded_state
 
     @action(role=AccessRole.OPERATOR)
@@ -131,13 +133,14 @@ class Embedded(Area):
         sha256: str = "",
         progress: Progress = NO_PROGRESS,
     ) -> Change[str]:
-        """Download a model file for the embedded model. If it is cancelled or breaks off, the same
-        call continues where it stopped.
+        """Download a model file for the embedded model. If the download is cancelled or breaks off,
+        the same call continues where it stopped.
 
         Args:
             url: The address of a GGUF file.
             file: The name of the file; empty to use the name in the address.
-            sha256: The SHA-256 that the file must have; empty for the one that the server names.
+            sha256: The SHA-256 that the file must have; empty to check it against the hash that the
+                server sends, if any.
         """
         path = await self._files.download(url, _reporter(progress), name=file, sha256=sha256)
         undo = UndoCall(action="embedded.remove", parameters={"file": path.name})
@@ -164,7 +167,7 @@ class Embedded(Area):
 
     @action(role=AccessRole.OPERATOR, destructive=True)
     async def remove(self, actor: Actor, *, file: str) -> Change[None]:  # noqa: ARG002
-        """Delete a model file, also one that is only partly downloaded.
+        """Delete a model file. It may be only partly downloaded.
 
         Args:
             file: The name of the file.
@@ -179,8 +182,8 @@ class Embedded(Area):
 
     @action(role=AccessRole.OPERATOR)
     async def use(self, actor: Actor, *, file: str = "") -> Change[None]:  # noqa: ARG002
-        """Choose the file of the embedded model. The old model finishes the requests that run; the
-        next request loads the new one.
+        """Choose the file of the embedded model. The old model finishes its running requests; the
+        next request loads the new model.
 
         Args:
             file: The name of the file; empty for the bot's own model.

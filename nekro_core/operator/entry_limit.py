@@ -1,4 +1,4 @@
-"""Limits how many entries of the audit log somebody who may change nothing can cause."""
+"""Limits how many entries of the audit log a viewer or a denied request can cause."""
 
 import time
 from collections import OrderedDict
@@ -9,23 +9,23 @@ from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.system.rate_window import RateWindow
 
 MAX_ENTRIES = 120
-"""Maximum number of entries of denied actions from one address within `ENTRIES_S`, and of actions
-of viewers. A viewer's actions concern the own account; nobody needs more."""
+"""Maximum number of entries that one address causes within `ENTRIES_S` by denied actions, and also
+by actions of viewers. Viewers can change only their own login, so they never need more."""
 ENTRIES_S = 60.0
 _MOST_ADDRESSES = 1024
 
 
 class EntryLimit:
-    """Counts the entries that a limit applies to, for each address. A person could change their
-    name, so names are not counted."""
+    """Counts the limited entries of each address. They are not counted by name, because people can
+    change their names."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._windows: OrderedDict[tuple[bool, str], RateWindow] = OrderedDict()
 
     def take(self, actor: Actor, *, denied: bool = False) -> float:
-        """Count an entry. Returns the seconds to wait; if they are not 0, it was not counted and
-        must not be stored."""
+        """Count an entry. Returns the seconds to wait. If this is not 0, the entry was not counted
+        and must not be stored."""
         if not denied and actor.role.allows(AccessRole.OPERATOR):
             return 0.0
         key, now = (denied, rate_limit_key(actor.address)), self._clock()

@@ -41,7 +41,7 @@ class KeptView:
         media: The number of stored pictures, voices, videos and files.
         media_bytes: Their size in bytes.
         boxes: The number of boxes.
-        box_bytes: The size in bytes of the files of sleeping boxes as they are stored.
+        box_bytes: The stored size of the files of sleeping boxes, in bytes.
         timers: The number of timers.
     """
 
@@ -62,7 +62,7 @@ class PersonKeptView:
         chats: Chats in which the person wrote or woke a turn.
         private_chats: Chats that would be deleted with everything in them.
         turns: Turns that the person woke.
-        files: Stored files of these messages.
+        files: Stored files of the messages that would be deleted.
         boxes: Chats whose boxes would be deleted, since they may have files of the person.
         timers: Timers that would be deleted.
     """
@@ -77,13 +77,13 @@ class PersonKeptView:
 
 
 class Erasure(Area):
-    """What the bot keeps about chats and people, and its erasure.
+    """What the bot keeps about chats and people, and how people are erased.
 
     Args:
         audit: The audit log.
         store: The store.
         erasing: Finds the data of people.
-        sessions: Erases people, and stops their turns before.
+        sessions: Stops the turns of people and then erases the people.
         media: The stored media of chats.
         boxes: The boxes of all chats.
         timers: The timers of all chats.
@@ -162,8 +162,9 @@ class Erasure(Area):
         user_id: SecretStr,
     ) -> Change[ErasureReport]:
         """Erase a person of a platform: their messages, files, private chats and turns, in all
-        chats of all our accounts there, and their id in the rows of others. It cannot be undone.
-        All chats wait while the database is rewritten. If it was interrupted, do it again.
+        chats of all accounts of the bot on this platform, and their id in the rows of other people.
+        It cannot be undone. All chats wait while the database is rewritten. If the erasure was
+        interrupted, start it again.
 
         Args:
             chat_key: A chat of the person's platform.

@@ -9,7 +9,8 @@
         ├── NoSuchItem          there is no such operation, chat, turn, plugin ...
         └── ChangedMeanwhile    somebody else has changed the same thing since it was read
 
-An operation may also raise the errors of the rooms that it uses. Their texts are for people too.
+An operation may also raise the errors of the rooms (packages of ``nekro_core``) that it uses. The
+texts of those errors are also written for people.
 """
 
 from collections.abc import Mapping

@@ -20,8 +20,8 @@ _MOST_TURN = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSetting:
-    """A setting that can be found. ``name`` is as in the settings file, and ``title`` says what it
-    does."""
+    """A setting that can be found. ``name`` is its name in the settings file, and ``title`` says
+    what the setting does."""
 
     name: str
     title: str = ""
@@ -35,7 +35,7 @@ class Hit:
         kind: What it is.
         key: The chat's key, the turn's number, the place of the plugin or the setting's name.
         title: What people call it.
-        more: What tells it apart from others of this title; may be empty.
+        more: A text that distinguishes it from others with the same title; may be empty.
     """
 
     kind: HitKind

@@ -1,4 +1,5 @@
-"""What the routes of the HTTP API share: their addresses, their error, and how a body is read."""
+"""Defines what the routes of the HTTP API share: their addresses, their error, and how a body is
+read."""
 
 import json
 from collections.abc import Callable, Coroutine
@@ -53,8 +54,8 @@ class WebApiError(NekroError):
 
 
 class Route(APIRoute):
-    """A route whose handler may raise `WebApiError` or `StoreUnavailable`. Both become answers.
-    After `StoreUnavailable`, nothing was stored and the client may try again."""
+    """A route whose handler may raise `WebApiError` or `StoreUnavailable`. The route answers with
+    these errors. After `StoreUnavailable`, nothing was stored and the client may try again."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the handler that FastAPI makes, so that these errors become answers.

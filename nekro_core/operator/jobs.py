@@ -21,7 +21,7 @@ MAX_KEPT = 100
 """Number of ended jobs that stay in the list."""
 
 MAX_RUNNING = 32
-"""Maximum number of jobs that run at once. One person in a hurry has a few."""
+"""Maximum number of jobs that run at once. Usually a person has only a few."""
 
 
 class JobState(StrEnum):
@@ -41,11 +41,12 @@ class JobView:
         job_id: The job's number.
         action: The action's full name.
         actor: Who started it.
-        parameters: What it was started with, as JSON values. Secrets are stars.
+        parameters: The parameters with which it was started, as JSON values. Secrets are replaced
+            by stars.
         state: The state.
         text: What happens now, or the error, in English.
         code: A stable word for what happens now; empty for an error.
-        values: The values of the text.
+        values: The values that are filled into the text of the console.
         done: How much is done, in any unit.
         total: How much there is to do, in the same unit; 0 if this is not known.
         started: Seconds since 1970.
@@ -121,7 +122,7 @@ class RunningJob:
 
 
 class Jobs(Area):
-    """The long actions that run now, and the last ones that have ended.
+    """The long actions that run now, and those that ended last.
 
     Args:
         audit: The audit log.
@@ -178,10 +179,10 @@ class Jobs(Area):
 
         Args:
             action: The action's full name.
-            parameters: Some of the parameters with which it was started.
+            parameters: Some of the parameters with which the action was started.
 
         Returns:
-            The newest one; None if there is none.
+            The newest job of this action with these parameters; None if none runs.
         """
         wanted = to_jsonable_python(parameters, fallback=str).items()
         for job in reversed(self._jobs.values()):
@@ -194,7 +195,7 @@ class Jobs(Area):
 
     @query(role=AccessRole.VIEWER)
     async def newest(self, actor: Actor) -> list[JobView]:  # noqa: ARG002 - all operators see all jobs
-        """List the long actions that run, and the last ones that have ended, newest first."""
+        """List the long actions that run, and those that ended last, newest first."""
         return [job.view() for job in reversed(self._jobs.values())]
 
     @query(role=AccessRole.VIEWER)
@@ -208,14 +209,14 @@ class Jobs(Area):
 
     @action(role=AccessRole.OPERATOR)
     async def cancel(self, actor: Actor, *, job_id: int) -> Change[JobView]:
-        """Cancel a long action that runs. The action's description says what becomes of its
-        changes.
+        """Cancel a long action that runs. The action's description says whether its changes so far
+        stay.
 
         Args:
             job_id: The job's number.
         """
         job = self._found(job_id)
-        # Nobody may cancel the job of another person who has a higher role.
+        # People may cancel their own jobs, and jobs of people whose role is not higher than theirs.
         if not actor.role.allows(job.actor.role) and actor.name != job.actor.name:
             raise NoSuchItem(f"job {job_id} was started by a person with a higher role")
         job.scope.cancel()

@@ -53,7 +53,7 @@ class Logs(Area):
             turn_id: Only lines of this turn.
             plugin: Only lines of this plugin, as the list of plugins names it.
             text: Only lines that contain this text.
-            before: The number of a line: list only older ones. 0 for the newest.
+            before: The number of a line: list only older lines. 0 for the newest.
             limit: The largest number of lines.
         """
         wanted = LogFilter(

@@ -1,9 +1,9 @@
-"""Replaces what looks like a secret in what the audit log stores, and in what is shown to people
-who may not change it.
+"""Replaces what looks like a secret with stars: in texts that the audit log stores, and in values
+that are shown to people who may not change them.
 
-Secrets have parameters of their own, of the type `pydantic.SecretStr`. But a person may write one
-where it does not belong, for example into an address. The action then refuses it, and the log has
-the parameters of refused actions too.
+Actions take secrets in separate parameters of the type `pydantic.SecretStr`. But a person may write
+a secret into another parameter, for example into an address. The action refuses that, but the log
+stores the parameters of refused actions too.
 """
 
 import re
@@ -27,7 +27,8 @@ _OPTION = re.compile(
 
 
 def masked_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Do what `masked` does with the parameters of an action. Their own names are not looked at."""
+    """Apply `masked` to each parameter of an action. A parameter is not replaced because of its own
+    name."""
     return {name: masked(each) for name, each in parameters.items()}
 
 
@@ -35,7 +36,7 @@ def masked(value: Any) -> Any:
     """Return a JSON value with stars in place of what looks like a secret: texts in an object under
     a name such as ``api_key``, and passwords and keys in addresses and in options of programs.
 
-    ``${NAME}`` only stands for a secret, and stays.
+    ``${NAME}`` is only a reference to a secret, so it is not replaced.
     """
     if isinstance(value, str):
         return masked_text(value)

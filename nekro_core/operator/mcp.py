@@ -49,8 +49,9 @@ class McpServerView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServersView:
-    """All servers. ``revision`` is for changes: a change with an old one is refused. ``problem``
-    says why the file cannot be read; then the servers stay as they are."""
+    """All servers. A change must name the present ``revision``; with an older one it is refused.
+    ``problem`` says why the file cannot be read. While it cannot be read, the servers stay as they
+    are."""
 
     servers: tuple[McpServerView, ...]
     revision: str
@@ -59,7 +60,7 @@ class McpServersView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpToolView:
-    """A tool of a server as the model sees it: its name, how it is called, and its description."""
+    """A tool of a server as the model sees it: its name, its signature and its description."""
 
     name: str
     signature: str
@@ -92,8 +93,8 @@ class Mcp(Area):
 
     @query(role=AccessRole.VIEWER)
     async def all(self, actor: Actor) -> McpServersView:
-        """List the servers with their states. Whoever is no owner gets stars in place of what looks
-        like a secret, for example in the arguments of a command."""
+        """List the servers with their states. People who are not owners see stars in place of what
+        looks like a secret, for example in the arguments of a command."""
         configured = await self._servers.configured()
         owner = actor.role.allows(AccessRole.OWNER)
         states = {each.name: each for each in self._servers.states()}
@@ -151,7 +152,7 @@ class Mcp(Area):
         undo: UndoCall | None = UndoCall(action="mcp.remove", parameters={"server": server})
         if old is not None:
             undo = None
-            if not old.secrets and not secrets:  # values of secrets are not in the log
+            if not old.secrets and not secrets:  # the log has no values of secrets
                 undo = UndoCall(
                     action="mcp.put", parameters={"server": server, "entry": _dump(old.entry)}
                 )
@@ -210,7 +211,8 @@ class Mcp(Area):
         entry: McpServerEntry,
         secrets: dict[str, SecretStr | None] | None = None,
     ) -> Change[McpTestView]:
-        """Connect to a server that need not be saved, list its tools and end it, within a minute.
+        """Connect to a server, list its tools and disconnect, within a minute. The server need not
+        be saved.
 
         Args:
             server: The server's name.

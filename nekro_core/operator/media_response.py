@@ -51,6 +51,6 @@ def media_response(media: Media, data: bytes, range_header: str) -> Response:
 
 
 def _disposition(kind: str, name: str) -> str:
-    """Return the header's value (RFC 6266). The name is encoded (RFC 8187), so it cannot add
-    fields."""
+    """Return the value of the header ``Content-Disposition`` (RFC 6266). The file's name is encoded
+    (RFC 8187), so it cannot add parameters or headers."""
     return f"{kind}; filename*=UTF-8''{quote(name, safe='', errors='replace')}" if name else kind

@@ -1,7 +1,7 @@
 """Shows and changes what the bot remembers: notes, summaries, links between chats, documents.
 
-The audit log never has the text of a note: a note has words of people, and the log outlives their
-erasure. So a deleted note does not come back; `Memory.end_note` can be taken back.
+The audit log never contains the text of a note: a note contains words of people, and the log stays
+when people are erased. So deleting a note cannot be undone; `Memory.end_note` can be undone.
 """
 
 import base64
@@ -34,9 +34,10 @@ class RememberedChat:
 
     Attributes:
         chat_key: The chat.
-        notes: Its notes, with those that do not hold any more.
-        summaries: Its summaries of older messages.
-        link: The name that all chats have which share their notes with it; empty if there is none.
+        notes: The number of its notes, including those that no longer hold.
+        summaries: The number of its summaries of older messages.
+        link: The name of the link that it shares with other chats, whose notes it reads; empty if
+            there is none.
     """
 
     chat_key: ChatKey
@@ -95,13 +96,14 @@ class Memory(Area):
         about_id: UserId | None = None,
         ended: bool = False,
     ) -> list[NoteRow]:
-        """List the notes that may be read in a chat, newest first, or search them.
+        """List the notes that may be read in a chat, newest first. With ``words``, search these
+        notes.
 
         Args:
             chat_key: The chat.
             words: Only notes with one of these words, the best first.
             about_id: Only notes about this person; an empty id means notes about the chat.
-            ended: Whether notes that do not hold any more are included.
+            ended: Whether notes that no longer hold are included.
         """
         book = self._memory.notes
         if words.strip():
@@ -112,7 +114,8 @@ class Memory(Area):
 
     @query(role=AccessRole.VIEWER)
     async def summaries(self, actor: Actor, *, chat_key: ChatKey) -> list[SummaryRow]:  # noqa: ARG002
-        """List the newest summaries of a chat: the summary of summaries, then those of messages.
+        """List the newest summaries of a chat: first the summary of summaries, then the summaries
+        of messages.
 
         Args:
             chat_key: The chat.
@@ -133,10 +136,10 @@ class Memory(Area):
         *,
         chat_key: ChatKey | None = None,
     ) -> ExportedNotes:
-        """Get notes as JSON lines, with those that do not hold any more.
+        """Get notes as JSON lines, including those that no longer hold.
 
         Args:
-            chat_key: The chat in which they were said; none for all chats.
+            chat_key: The chat to which the notes belong; none for all chats.
         """
         keys = [chat_key] if chat_key else [key for key, _ in await self._store.notes.chats()]
         notes: list[NoteRow] = []
@@ -152,7 +155,7 @@ class Memory(Area):
         lines: SecretStr,
         chat_key: ChatKey | None = None,
     ) -> Change[ImportedNotes]:
-        """Keep the notes of an export.
+        """Store the notes of an export.
 
         Args:
             lines: The JSON lines. They are not written into the audit log.
@@ -178,7 +181,8 @@ class Memory(Area):
         Args:
             chat_key: The chat.
             text: The note. It is not written into the audit log.
-            about_id: The platform's id of the person that it is about; empty for the chat.
+            about_id: The platform's id of the person that the note is about; empty if it is about
+                the chat.
             about_name: The person's name.
         """
         new = NewNote(
@@ -188,7 +192,7 @@ class Memory(Area):
             origin=NoteOrigin.OPERATOR,
         )
         kept = await self._memory.notes.keep(chat_key, new)
-        assert kept is not None, "nothing was read, so nothing can be gone"
+        assert kept is not None, "a note that comes from no record is always stored"
         note = kept.note
         undo = None
         if not kept.existed and not kept.replaced:
@@ -226,15 +230,13 @@ class Memory(Area):
         chat_key: ChatKey,
         note_id: int,
     ) -> Change[NoteRow]:
-        """Write that a note does not hold any more. Prompts do not show it, and a search finds it.
+        """Mark a note as no longer valid. Prompts no longer show it, but a search still finds it.
 
         Args:
             chat_key: A chat in which it may be read.
             note_id: The number of the note.
         """
-        note = await self._memory.notes.get(chat_key, note_id)
-        await self._memory.notes.end(note.chat_key, [note_id])
-        return self._switched(await self._memory.notes.get(chat_key, note_id), "memory.hold_note")
+        return await self._switch(chat_key, note_id, holds=False)
 
     @action(role=AccessRole.OPERATOR)
     async def hold_note(
@@ -244,24 +246,29 @@ class Memory(Area):
         chat_key: ChatKey,
         note_id: int,
     ) -> Change[NoteRow]:
-        """Write that a note holds again.
+        """Mark a note as valid again.
 
         Args:
             chat_key: A chat in which it may be read.
             note_id: The number of the note.
         """
-        note = await self._memory.notes.get(chat_key, note_id)
-        await self._memory.notes.rewrite(chat_key, note_id, note.text)
-        return self._switched(await self._memory.notes.get(chat_key, note_id), "memory.end_note")
+        return await self._switch(chat_key, note_id, holds=True)
 
-    @staticmethod
-    def _switched(note: NoteRow, back: str) -> Change[NoteRow]:
-        given = {"chat_key": str(note.chat_key), "note_id": note.note_id}
+    async def _switch(self, chat_key: ChatKey, note_id: int, *, holds: bool) -> Change[NoteRow]:
+        book = self._memory.notes
+        note = await book.get(chat_key, note_id)
+        if holds:
+            await book.rewrite(chat_key, note_id, note.text)
+        else:
+            await book.end(note.chat_key, [note_id])
+        given = {"chat_key": str(note.chat_key), "note_id": note_id}
+        old, new = ("ended", "holds") if holds else ("holds", "ended")
+        back = "memory.end_note" if holds else "memory.hold_note"
         return Change(
-            result=note,
-            subject=f"{note.chat_key} {note.note_id}",
-            old="ended" if note.holds else "holds",
-            new="holds" if note.holds else "ended",
+            result=await book.get(chat_key, note_id),
+            subject=f"{note.chat_key} {note_id}",
+            old=old,
+            new=new,
             undo=UndoCall(action=back, parameters=given),
         )
 
@@ -273,7 +280,8 @@ class Memory(Area):
         chat_key: ChatKey,
         note_id: int,
     ) -> Change[None]:
-        """Delete a note. It cannot be undone, because the audit log has no words of people.
+        """Delete a note. This cannot be undone, because the audit log does not contain words of
+        people.
 
         Args:
             chat_key: A chat in which it may be read.
@@ -284,8 +292,8 @@ class Memory(Area):
 
     @action(role=AccessRole.OPERATOR, destructive=True)
     async def delete_summaries(self, actor: Actor, *, chat_key: ChatKey) -> Change[int]:  # noqa: ARG002
-        """Delete the summaries of a chat. The newest older messages are summarized again when the
-        chat goes on; the messages stay.
+        """Delete the summaries of a chat. The messages stay. When the chat goes on, the newest of
+        the summarized messages are summarized again.
 
         Args:
             chat_key: The chat.
@@ -302,12 +310,12 @@ class Memory(Area):
         chat_keys: Annotated[list[ChatKey], Field(min_length=1, max_length=50)],
         name: LinkName,
     ) -> Change[list[ChatKey]]:
-        """Let chats share their notes and documents. What was said in one of them, also in private,
-        is then known in all of them.
+        """Let chats share their notes and documents. What was said in one of these chats, also in a
+        private chat, is then known in all of them.
 
         Args:
             chat_keys: The chats.
-            name: The name of the link. Chats that have it already are linked with them too.
+            name: The name of the link. The chats that have this link already share their notes too.
         """
         before = await self._memory.scope.link(chat_keys, name)
         return self._linked(before, name)
@@ -319,7 +327,8 @@ class Memory(Area):
         *,
         chat_keys: Annotated[list[ChatKey], Field(min_length=1, max_length=50)],
     ) -> Change[list[ChatKey]]:
-        """End the links of chats. Each one then knows only what was said in it.
+        """End the links of chats. In each of these chats, the bot then knows only what was said in
+        that chat.
 
         Args:
             chat_keys: The chats.
@@ -330,7 +339,7 @@ class Memory(Area):
         keys = [*map(str, before)]
         names = set(before.values())
         undo = None
-        if len(names) == 1:  # Otherwise no single action brings the links back.
+        if len(names) == 1:  # With several names, no single action can undo it.
             (old,) = names
             undo = (
                 UndoCall(action="memory.link", parameters={"chat_keys": keys, "name": old})
@@ -356,7 +365,8 @@ class Memory(Area):
         """List the documents, each with the reason if it cannot be searched.
 
         Args:
-            chat_key: Those that may be read in this chat; none for those of all chats' use.
+            chat_key: List the documents that may be read in this chat. Without a chat, list the
+                documents for all chats.
             all_chats: Whether the documents of all chats are listed.
         """
         return [*await self._memory.knowledge.files(chat_key, all_chats=all_chats)]
@@ -369,7 +379,7 @@ class Memory(Area):
         chat_key: ChatKey,
         words: str,
     ) -> list[FoundPiece]:
-        """Find pieces of documents as the bot does in a chat.
+        """Find pieces of documents with the search that the bot uses in a chat.
 
         Args:
             chat_key: The chat.
@@ -386,7 +396,7 @@ class Memory(Area):
         content: SecretStr,
         chat_key: ChatKey | None = None,
     ) -> Change[KnownFile]:
-        """Give the bot a document. One of the same name is replaced.
+        """Give the bot a document. A document with the same name is replaced.
 
         Args:
             name: The name of the file; its ending says its kind.
@@ -415,8 +425,8 @@ class Memory(Area):
         """Delete a document from its folder.
 
         Args:
-            scope: ``bot``, or the folder of a chat, as the list of documents names it.
-            path: Its path there.
+            scope: ``bot`` or the folder of a chat: the ``scope`` in the list of documents.
+            path: The path of the document in this folder.
         """
         await self._memory.knowledge.forget(scope, path)
         return Change(result=None, subject=f"{scope}/{path}")

@@ -1,4 +1,5 @@
-"""Describes the roles of models for operators: which models, in which order, and in which state."""
+"""Describes the roles of models for operators: which models a role has, in which order they are
+asked, and in which state they are."""
 
 from dataclasses import dataclass
 
@@ -15,17 +16,17 @@ class RoleModelView:
     """A model of a role.
 
     Attributes:
-        name: The name of its group; ``default`` or ``embedded``.
+        name: The name of its group, ``default`` or ``embedded``.
         model: Its name at the provider; empty if the role does not answer chat requests.
         state: ``closed`` if it is asked, ``open`` while it cools down, ``half_open`` if the next
             request tries it.
         reason: Why it cools down (`nekro_core.llm.model.PassReason`); empty if it does not.
         detail: The error that began the cool-down.
         seconds: Seconds until it is tried again.
-        objection: Why its price forbids to ask it; empty if it does not.
-        price: Price of a million tokens, of which three quarters are of prompts; None if it is not
-            known.
-        price_source: Who says so.
+        objection: Why it is not asked because of its price; empty if its price is no obstacle.
+        price: The price of a million tokens, three quarters of them tokens of prompts; None if it
+            is not known.
+        price_source: Where the price comes from.
     """
 
     name: str
@@ -41,8 +42,8 @@ class RoleModelView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleView:
-    """A role. ``names`` are those in the settings; ``models`` are the models that are asked, which
-    for ``chat`` is the default one if the settings name none."""
+    """A role. ``names`` are the names in the settings. ``models`` are the models that are asked. If
+    the settings name no model for ``chat``, this is the default model."""
 
     role: str
     names: tuple[str, ...]
@@ -62,7 +63,7 @@ def role_views(chains: ModelChains) -> list[RoleView]:
 
 
 def answers_chats(role: str) -> bool:
-    """Whether the models of a role answer chat requests."""
+    """Return True if the models of a role answer chat requests."""
     return role in ("saving", ModelRole.CHAT, ModelRole.QUICK, ModelRole.VISION)
 
 

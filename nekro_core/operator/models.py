@@ -15,7 +15,7 @@ from nekro_core.llm.known_prices import (
     effective_price,
     known_model,
 )
-from nekro_core.llm.probe import EndpointReport, ProbeResult, ProbeStep, probe_endpoint
+from nekro_core.llm.probe import EndpointReport, ProbeResult, ProbeStep
 from nekro_core.llm.providers import ProviderPreset, preset_of, provider_presets
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
@@ -27,13 +27,15 @@ from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.operator.settings import SettingsBook, written
 
 DEFAULT = "default"
-"""The name of the bot's default model. Without an address it is the embedded model."""
+"""The name of the bot's default model. If the settings give the default model no address, it is the
+embedded model."""
 
 ChainName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 """A name of a model in a chain."""
 
 GroupName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9_-]*$")]
-"""Lower case only, because names that are read from environment variables are in lower case."""
+"""The name of a model group. It has only lower case, because names from environment variables are
+converted to lower case."""
 
 
 class ModelsInForce(Protocol):
@@ -54,7 +56,7 @@ class ModelsInForce(Protocol):
 
 @runtime_checkable
 class ProbeProgress(Progress, Protocol):
-    """Gets the progress of a test, and also the result of each step as soon as there is one."""
+    """Receives the progress of a test, and the result of each step as soon as the step is done."""
 
     def found(self, result: ProbeResult) -> None:
         """Take the result of a step."""
@@ -66,13 +68,14 @@ class ModelView:
 
     Attributes:
         group: The name of its group; ``default`` for the default model.
-        fields: Its settings by name, without the key. Only those that somebody has set.
+        fields: Its settings by name, without the key. Settings that nobody has set are left out.
         embedded: Whether it is the embedded model.
         has_key: Whether a key is set. The key itself is never shown.
         provider: The name of the well-known provider at this address; empty if it is none.
         price: Its price, and where the price comes from.
         context_tokens: The largest number of tokens of prompt and reply.
-        context_published: Whether the provider published it, and no setting names it.
+        context_published: Whether ``context_tokens`` is the provider's published number, because no
+            setting gives one.
     """
 
     group: str
@@ -113,7 +116,7 @@ class Models(Area):
 
     @query(role=AccessRole.VIEWER)
     async def all(self, actor: Actor) -> list[ModelView]:
-        """List the default model and all model groups. A viewer gets stars in place of what looks
+        """List the default model and all model groups. A viewer sees stars in place of what looks
         like a secret, for example the password of a proxy."""
         groups = {DEFAULT: self._models.llm, **self._models.groups}
         views = [await _view(name, settings) for name, settings in groups.items()]
@@ -123,8 +126,8 @@ class Models(Area):
 
     @query(role=AccessRole.VIEWER)
     async def roles(self, actor: Actor) -> list[RoleView]:  # noqa: ARG002
-        """List the roles, the models of each in the order in which they are asked, and which of
-        them cools down because it failed."""
+        """List the roles. For each role, list its models in the order in which they are asked, and
+        say which models cool down because they failed."""
         return role_views(self._models.chains)
 
     @action(role=AccessRole.OPERATOR)
@@ -141,8 +144,8 @@ class Models(Area):
             role: The role, or ``saving`` for the models that answer when little is left of a daily
                 budget.
             names: The names of the groups in the order in which they are asked; ``default`` is the
-                bot's default model, ``embedded`` the one on this machine. Without names, the role
-                is not done, and ``chat`` uses the default model.
+                bot's default model, ``embedded`` the embedded model on this machine. Without names,
+                nothing does the work of the role; only for ``chat`` the default model answers.
         """
         old = next(each for each in role_views(self._models.chains) if each.role == role)
         await written(self._book.set({f"roles.{role}": names or None}))
@@ -160,12 +163,13 @@ class Models(Area):
         model: Annotated[str, Field(min_length=1, max_length=200)],
         base_url: str = "",
     ) -> KnownModel | None:
-        """Say what is published about a model: its list price and the size of its context. Nothing
-        is fetched.
+        """Get what is published about a model: its list price and the size of its context. The bot
+        has this data; nothing is fetched.
 
         Args:
             model: The name as the provider writes it.
-            base_url: The address of the endpoint. Providers take different prices for one model.
+            base_url: The address of the endpoint. Different providers may charge different prices
+                for the same model.
         """
         return await known_model(model, base_url)
 
@@ -179,16 +183,19 @@ class Models(Area):
         api_key: SecretStr | None = None,
         progress: Progress = NO_PROGRESS,
     ) -> Change[EndpointReport]:
-        """Test an endpoint: whether it is reached, takes the key, knows the model, how fast it is,
-        whether it sees pictures and calls functions, and how long a prompt may be. It sends three
-        small requests, which cost money if the provider takes any.
+        """Test an endpoint: whether it can be reached, accepts the key and knows the model; how
+        fast it is; whether the model sees pictures and calls functions; and how long a prompt may
+        be. The test sends three small requests, which may cost money.
 
         Args:
-            group: A saved model; its settings are used where ``fields`` has none.
+            group: A saved model. Its settings are used if they are not in ``fields``.
             fields: The settings to test, by name. They need not be saved.
-            api_key: The key. Without it, the saved one is used if the address and the proxy are
-                the saved ones.
+            api_key: The key. Without it, the saved key is used if the address and the proxy are the
+                saved ones.
         """
+        # The code of the tests takes 10 ms to import, and few people test.
+        from nekro_core.llm.probe.endpoint import probe_endpoint  # noqa: PLC0415
+
         settings = self._merged(group, fields or {}, api_key)
         if not settings.configured:
             raise InvalidParameters({"fields.base_url": "name the address of an API to test"})
@@ -220,14 +227,15 @@ class Models(Area):
         api_key: SecretStr | None = None,
         expected: dict[str, JsonValue] | None = None,
     ) -> Change[ModelView]:
-        """Add a model, or change its settings. Chats and plugins use it at once; requests that run
-        are finished with the old settings.
+        """Add a model, or change its settings. Chats and plugins use the new settings at once;
+        running requests are finished with the old settings.
 
         Args:
             group: The name of the group; ``default`` for the default model.
-            fields: The settings by name. Settings that are not named keep their values, and null
-                removes one.
-            api_key: The key; without it the saved one stays. An empty one removes it.
+            fields: The settings by name. Settings that are not named keep their values. The value
+                null removes a setting.
+            api_key: The key. If it is not given, the saved key is kept; an empty text removes the
+                saved key.
             expected: The settings that the person has seen, as `ModelView.fields` has them; empty
                 for a new model. If they have changed since, nothing is changed.
         """
@@ -251,7 +259,7 @@ class Models(Area):
             back = {name: before.get(name) for name in fields}
             undo = UndoCall(action="models.put", parameters={"group": group, "fields": back})
         if api_key is not None and old is not None:
-            undo = None  # the old key is a secret and not in the log
+            undo = None  # the log does not have the old key
         return Change(
             result=await _view(group, settings),
             subject=group,
@@ -263,7 +271,7 @@ class Models(Area):
     @action(role=AccessRole.OPERATOR)
     async def remove(self, actor: Actor, *, group: GroupName) -> Change[None]:  # noqa: ARG002
         """Remove a model. Chats that name it use the default model. If the default model is
-        removed, the embedded one answers.
+        removed, the embedded model answers.
 
         Args:
             group: The name of the group; ``default`` for the default model.
@@ -285,7 +293,8 @@ class Models(Area):
     def _merged(
         self, group: str | None, fields: Mapping[str, Any], api_key: SecretStr | None
     ) -> ModelGroupSettings:
-        """Return the settings of a group with changes, checked as the files are."""
+        """Return the settings of a group with the changes ``fields``, checked in the same way as
+        the settings files."""
         old = self._saved(group)
         if group is not None and old is None:
             raise NoSuchItem(f"there is no model {group!r}")
@@ -299,8 +308,8 @@ class Models(Area):
             proxy = str(values.get("proxy", ""))
             moved = str(values.get("base_url", "")).strip().rstrip("/") != old.base_url
             if moved or (proxy and proxy != old.proxy):
-                # Otherwise the saved key would be sent to whatever address is written here. A proxy
-                # reads the requests to an http address.
+                # Otherwise a person could send the saved key to any address, or to any proxy, which
+                # can read requests to an http address.
                 raise InvalidParameters(
                     {
                         "api_key": "the saved key belongs to another address or proxy: write the "

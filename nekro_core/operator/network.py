@@ -49,7 +49,8 @@ class Network(Area):
         owner: str | None = None,
         limit: Annotated[int, Field(ge=1, le=1000)] = 100,
     ) -> list[EgressRefusal]:
-        """List what code was not allowed to reach since the start of the bot, newest first.
+        """List the destinations that code was not allowed to reach since the start of the bot,
+        newest first.
 
         Args:
             owner: The key of a chat; none for all.
@@ -76,7 +77,7 @@ class Network(Area):
             box: One box of the chat; empty for all.
             allow: What may be reached, for example ``example.org``, ``*.example.org`` or
                 ``example.org:8443``. With an empty list, there is no network.
-            private: What may be reached also if its address is not a public one.
+            private: What may be reached even if its address is not public.
             revision: The revision that the person has seen.
         """
         old = await self._tables(owner, box)
@@ -106,8 +107,8 @@ class Network(Area):
         box: BoxName = "",
         revision: str | None = None,
     ) -> Change[None]:
-        """Remove the rules of a chat and of all its boxes, or the rules of one box. Then less
-        specific rules apply.
+        """Remove the rules of a chat and of all its boxes, or the rules of one box. From then on,
+        less specific rules apply.
 
         Args:
             owner: The key of the chat.

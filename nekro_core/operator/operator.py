@@ -40,7 +40,7 @@ Operation = BoundQuery[..., Any] | BoundAction[..., Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """The areas. All faces use this object: pages, HTTP API, command line and chat commands.
+    """The areas. Pages, HTTP API, command line and chat commands all use this object.
 
     Attributes:
         jobs: Long actions that run.

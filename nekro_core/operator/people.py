@@ -23,7 +23,7 @@ from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.store import ConsolePerson, PersonState
 
 JOIN_PATH = "/join?token="
-"""The address of an invitation, without host and secret."""
+"""The path of an invitation's address. The secret is put after it."""
 
 _NOT_GIVEN = SecretStr("")
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -52,7 +52,7 @@ class People(Area):
 
     @query(role=AccessRole.VIEWER)
     async def myself(self, actor: Actor) -> PersonView:
-        """Show who asks."""
+        """Show the person who asks."""
         person = await self._own(actor)
         return person_view(person, await self._identity.second_factor.codes_left(person))
 
@@ -78,7 +78,7 @@ class People(Area):
     @action(role=AccessRole.OWNER)
     async def reset_password(self, actor: Actor, *, name: Name) -> Change[InvitationView]:
         """Make a new link with which a person chooses a password. The present password works until
-        then. All sessions of the person end when they use the link.
+        the link is used. Then all sessions of the person end.
 
         Args:
             name: The person's name.
@@ -103,7 +103,7 @@ class People(Area):
 
         Args:
             name: The person's name.
-            role: The new role. The last owner keeps theirs.
+            role: The new role. The last owner cannot get another role.
         """
         _by_person(actor)
         person = await self._one(name)
@@ -116,7 +116,8 @@ class People(Area):
 
     @action(role=AccessRole.OWNER)
     async def disable(self, actor: Actor, *, name: Name) -> Change[PersonView]:  # noqa: ARG002
-        """Refuse a person from now on. Their sessions, API tokens and link are deleted.
+        """Disable a person, so that they can no longer log in. Their sessions, API tokens and link
+        are deleted.
 
         Args:
             name: The person's name. The last owner cannot be disabled.
@@ -169,7 +170,8 @@ class People(Area):
         present: SecretStr = _NOT_GIVEN,
         session_id: Annotated[int, Field(ge=0)] = 0,
     ) -> Change[None]:
-        """Choose a new password for oneself. All own sessions end, but for one that may be named.
+        """Choose a new password for oneself. All own sessions end, except the session
+        ``session_id``.
 
         Args:
             password: The new password: 12 to 256 characters.
@@ -223,8 +225,8 @@ class People(Area):
         name: str = "",
         present: SecretStr = _NOT_GIVEN,
     ) -> Change[PersonView]:
-        """Remove the second factor of the person who asks. An owner may remove that of another
-        person, for example one who has lost their telephone and recovery codes.
+        """Remove the second factor of the person who asks. An owner may remove the second factor of
+        another person, for example of a person who has lost their telephone and recovery codes.
 
         Args:
             name: The person; empty for oneself.
@@ -299,8 +301,8 @@ class People(Area):
         scopes: Annotated[tuple[str, ...], Field(min_length=1, max_length=50)],
         days: Annotated[float, Field(ge=0, le=3660)] = 90,
     ) -> Change[NewToken]:
-        """Make a token of the HTTP API for oneself. It may never do more than the person's present
-        role allows, also after the role has changed.
+        """Make a token of the HTTP API for oneself. It can never do more than the person's role
+        allows at the time of the request.
 
         Args:
             label: What the token is called in the list.
@@ -332,8 +334,8 @@ class People(Area):
         return Change(result=view, subject=view.name, old=view)
 
     async def _last_seen(self, person: ConsolePerson) -> float:
-        """Return when a person was last here: the latest use of a session or token that has not
-        ended, or their newest entry in the audit log if that is later."""
+        """Return when a person was last active: the latest use of a session or token that has not
+        ended, or the time of their newest entry in the audit log, whichever is later."""
         sessions = await self._identity.sessions.of(person)
         tokens = await self._identity.tokens.all()
         done = await self.audit_log.rows.newest(actor=person.name, limit=1)
@@ -372,8 +374,8 @@ class People(Area):
         return [await self._own(actor)]
 
     async def _check_present(self, actor: Actor, person: ConsolePerson, present: SecretStr) -> None:
-        """Raise `NotAllowed` unless this is the person's password, or they have none. So whoever
-        uses a browser in which that person is logged in cannot take over the login."""
+        """Raise `NotAllowed` unless ``present`` is the person's password or the person has none. So
+        somebody who finds a browser in which the person is logged in cannot take over the login."""
         if not person.password_hash:
             return
         key = f"present password of {person.person_id}"
@@ -387,7 +389,7 @@ class People(Area):
 
 
 def _by_person(actor: Actor) -> None:
-    """Raise `NotAllowed` for an API token: with it, a program could make itself a login that
-    outlives the token."""
+    """Raise `NotAllowed` if the request was made with an API token. Otherwise a program with a
+    token could create a login for itself that works longer than the token."""
     if actor.scopes is not None:
         raise NotAllowed("an API token cannot change how people log in: use the page")

@@ -1,5 +1,5 @@
-"""What the console shows of its people, their sessions and their API tokens. No view has a stored
-hash or a stored secret."""
+"""Defines what the console shows of its people, their sessions and their API tokens. No view
+contains a stored hash or a stored secret."""
 
 from dataclasses import dataclass, field
 
@@ -19,8 +19,8 @@ class PersonView:
         has_second_factor: Whether a login also needs a code.
         recovery_codes: How many recovery codes are left. Only in the person's own view.
         created: Seconds since 1970.
-        last_seen: When the person last did something here, exact to a minute, in seconds since
-            1970; 0 if this is not known. Only in the list of everybody.
+        last_seen: When the person last used the console or the API, exact to a minute, in seconds
+            since 1970; 0 if this is not known. Only in the list of all people.
     """
 
     name: str
@@ -55,7 +55,7 @@ class SessionView:
         name: The person.
         created: When the person logged in, in seconds since 1970.
         last_used: When the session was last used, exact to a minute.
-        expires: When it ends, if nobody ends it before.
+        expires: When the session ends by itself.
         address: The network address of the login.
         user_agent: What the browser called itself.
     """

@@ -88,7 +88,7 @@ class Personas(Area):
         """List the personas by name.
 
         Args:
-            removed: List those that were removed and can be brought back.
+            removed: List only personas that were removed and can be brought back.
         """
         return [_line(each) for each in self._library.all(removed=removed)]
 
@@ -106,8 +106,8 @@ class Personas(Area):
 
     @query(role=AccessRole.VIEWER)
     async def everywhere(self, actor: Actor) -> str:  # noqa: ARG002
-        """Get the name of the persona that all chats use, except those with a persona of their own;
-        empty if they use the persona of the settings."""
+        """Get the name of the persona that all chats without a persona of their own use; empty if
+        they use the persona of the settings."""
         return self._services.policies.conduct.book.bot.persona_name or ""
 
     @action(role=AccessRole.OPERATOR)
@@ -117,7 +117,7 @@ class Personas(Area):
         *,
         persona: Annotated[str, Field(max_length=64)] = "",
     ) -> Change[str]:
-        """Let all chats use a persona, except those with a persona of their own.
+        """Choose the persona of all chats that have no persona of their own.
 
         Args:
             persona: Its name; empty for the persona of the settings.
@@ -147,7 +147,8 @@ class Personas(Area):
         revision: int | None = None,
         note: Annotated[str, Field(max_length=500)] = "",
     ) -> Change[PersonaLine]:
-        """Save a new persona, or a new version of one. Chats that name it use it at once.
+        """Save a new persona, or a new version of a persona. Chats that name the persona use the
+        new version at once.
 
         Args:
             persona: Its name.
@@ -235,7 +236,8 @@ class Personas(Area):
         Args:
             chat_key: The chat.
             persona: The name of a saved persona.
-            text: The text of a persona that need not be saved. Either this or ``persona``.
+            text: The text of a persona, which need not be saved. Give either ``text`` or
+                ``persona``.
             last: How many of the newest messages the model sees.
         """
         if (persona is None) == (text is None):

@@ -27,8 +27,8 @@ Result = TypeVar("Result")
 
 
 class HiddenSettings(Secret[dict[str, Any]]):
-    """Settings of an account, as the platform's form describes them. They are not written to the
-    audit log as they are, because they contain secrets."""
+    """Settings of an account, as the platform's form describes them. The audit log does not store
+    their values, because they contain secrets."""
 
     def _display(self) -> str:
         return "**********"
@@ -75,7 +75,8 @@ class AccountSettings:
     Attributes:
         values: The values by field, nested as in the form.
         secrets: The paths of the secret fields that have a value, for example ``imap.password``.
-        revision: Differs for different settings. If only the value of a secret changes, it stays.
+        revision: A text that is different for different settings. It does not change if only the
+            value of a secret changes.
     """
 
     values: Mapping[str, Any]
@@ -179,7 +180,7 @@ class Platforms(Area):
         account: AccountKey,
         limit_s: Annotated[float, Field(gt=0, le=60)] = 30.0,
     ) -> AccountStatus:
-        """Wait until an account is online, or until the time is over, and get it.
+        """Wait until an account is online or the time is over, and then get its state.
 
         Args:
             platform: The platform's name.
@@ -203,7 +204,8 @@ class Platforms(Area):
         Args:
             platform: The platform's name.
             settings: The settings of the account.
-            account: An account whose secrets are used where the settings have none.
+            account: An account whose saved secrets are used for the secrets that ``settings``
+                lacks.
         """
         testing = self._accounts(platform).test(settings.get_secret_value(), key=account)
         outcome = await _checked(testing)
@@ -279,7 +281,8 @@ class Platforms(Area):
         platform: PlatformName,
         account: AccountKey,
     ) -> Change[AccountStatus]:
-        """Disconnect an account until it is resumed. The bot gets none of its messages meanwhile.
+        """Disconnect an account until it is resumed. Until then, the bot does not get messages of
+        this account.
 
         Args:
             platform: The platform's name.
@@ -382,7 +385,8 @@ def _revision(shown: ShownSettings) -> str:
 
 
 def _gives_secret(old: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """Whether the values contain a secret: a field that is not among ``old``, which has none."""
+    """Return True if ``values`` sets a field that is not in ``old``. ``old`` are the shown
+    settings, which have no secrets, so such a field may be a secret."""
     for name, value in values.items():
         if name not in old and value is not None:
             return True

@@ -1,5 +1,5 @@
-"""What an operator sees of plugins. Addresses of webhooks are left out, because they contain
-secrets."""
+"""Defines what an operator sees of plugins. Addresses of webhooks are left out, because they
+contain secrets."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -41,7 +41,8 @@ class PluginView:
         source: Where it was installed from; empty if it was put into the folder by hand.
         commit: Git's id of the installed commit.
         installed: When it was installed, in seconds since 1970; 0 if not known.
-        changed: The files that somebody changed since then, one line each. Empty in a list.
+        changed: The files that somebody changed since the installation, one line each. Empty in a
+            list of plugins.
         tools: The names of its tools.
         problems: What is wrong with it.
         versions: The old versions that can be restored.
@@ -74,7 +75,8 @@ class PluginView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginsView:
-    """All plugins. ``at_next_start`` says what the next start of the bot will change."""
+    """All plugins. ``at_next_start`` names the packages whose newer version is used only after the
+    next start of the bot."""
 
     plugins: tuple[PluginView, ...]
     at_next_start: tuple[str, ...]
@@ -83,7 +85,7 @@ class PluginsView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbilityView:
     """What a plugin's code may do. ``where`` is the ``file:line`` of the first use. ``parts`` say
-    the same as the text: a stable word, and more about it, for example the name of a module."""
+    the same as ``text`` for programs: a stable word, then details such as the name of a module."""
 
     text: str
     where: str
@@ -93,13 +95,13 @@ class AbilityView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposalView:
-    """What installing or updating a plugin would bring.
+    """What a plugin contains that could be installed, or an update of a plugin.
 
     Attributes:
-        item: The name that it would have: ``local/NAME``.
-        source: Where it is, without a password.
+        item: The name that the plugin would have: ``local/NAME``.
+        source: The address from which it was fetched, without a password.
         commit: Git's id of the commit.
-        digest: Stands for exactly these files. `Plugins.install` takes it and refuses other files.
+        digest: A hash of the files. If it is passed to `Plugins.install`, other files are refused.
         key: ``author.module_name``; empty if it cannot be known without running the code.
         name: The name that people see.
         version: Its version.
@@ -111,15 +113,18 @@ class ProposalView:
             source, and the code may do more.
         packages: The packages that it needs.
         notes: Lines about packages.
-        problems: What is wrong with it. With an error, it cannot be loaded.
+        problems: What is wrong with it. If one of the problems is an error, the plugin cannot be
+            loaded.
         unreadable: The files that cannot be read.
         files: The number of its files.
         installed: The version that is installed now; empty for a new plugin.
         changes: For an update, one line for each different file.
-        lost: For an update, the files that were changed here and that it would overwrite.
+        lost: For an update, the files that somebody changed on this machine and that the update
+            would overwrite.
         loads: Whether it could be loaded in a confined process; None if that was not tried.
         tried: What it tried to change outside of its folder while it was loaded there.
-        report: What a model reads about it and what that costs, or why it could not be loaded.
+        report: What a model reads about it and how many tokens that takes, or why it could not be
+            loaded.
     """
 
     item: str
@@ -170,7 +175,7 @@ class PluginUseView:
         model_requests: How often it asked a model since the given time.
         prompt_tokens: The tokens of these requests.
         completion_tokens: The tokens of the replies.
-        cost: In the operator's currency, and where nobody named a price, in US dollars.
+        cost: In the operator's currency; the part ``published_cost`` is in US dollars.
         published_cost: The part of ``cost`` that is estimated from published prices.
         unpriced: Requests whose price is not known. They count as 0 in ``cost``.
     """
@@ -209,7 +214,7 @@ class TrialView:
 def plugin_view(
     found: ManagedPlugin, *, has_form: bool, errors: tuple[int, PluginFault | None]
 ) -> PluginView:
-    """Describe one plugin. ``errors`` has the number of its errors and the last one."""
+    """Describe one plugin. ``errors`` has the number of its errors, and the last error."""
     info = found.info
     return PluginView(
         item=info.item,
@@ -243,7 +248,7 @@ def plugin_view(
 
 
 def proposal_view(found: PluginProposal) -> ProposalView:
-    """Describe what an installation would bring."""
+    """Describe what would be installed."""
     looked, check = found.looked, found.check
     new = {each.text for each in found.new_abilities}
     return ProposalView(
@@ -314,5 +319,5 @@ def _data_url(data: bytes, mime: str) -> str:
 
 
 def state_values(found: PluginView) -> Mapping[str, Any]:
-    """What the audit log stores of a plugin's state."""
+    """Return what the audit log stores of a plugin's state."""
     return {"state": found.state, "version": found.version, "commit": found.commit}

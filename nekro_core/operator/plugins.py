@@ -1,4 +1,5 @@
-"""What an operator sees of plugins and does with them, while the bot runs."""
+"""Shows the plugins to operators, and installs, updates, configures and tries them while the bot
+runs."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -43,7 +44,8 @@ from nekro_core.store import Usage
 
 PluginName = Annotated[str, Field(min_length=1, max_length=200)]
 Source = Annotated[SecretStr, Field(max_length=2000)]
-"""A source. Its address may contain a token, so the audit log stores only stars in place of it."""
+"""The source of a plugin. Its address may contain a token, so the audit log stores stars in its
+place."""
 
 _STAGES: Mapping[InstallStage, str] = {
     InstallStage.FETCH: "fetching the files",
@@ -66,7 +68,7 @@ class PluginServices:
         model_usage: Sums up a plugin's requests to models since a time
             (`nekro_core.store.model_uses.ModelUseRepository.usage`).
         uses: Counts calls and errors; None if nothing is counted.
-        at_next_start: Returns what the next start of the bot will change.
+        at_next_start: Returns the packages whose newer version is used only after the next start.
     """
 
     manager: PluginManager
@@ -94,7 +96,7 @@ class Plugins(Area):
 
     @query(role=AccessRole.VIEWER)
     async def every(self, actor: Actor) -> PluginsView:  # noqa: ARG002
-        """List all plugins, the built-in ones included."""
+        """List all plugins, including the built-in plugins."""
         found = await self._manager.plugins()
         return PluginsView(
             plugins=tuple(
@@ -140,7 +142,7 @@ class Plugins(Area):
         data: Secret[Base64Bytes],
     ) -> Change[str]:
         """Upload a plugin's zip or Python file to the bot's machine. Nothing is installed. The
-        result is its path, which `look` and `install` take as a source.
+        result is the path of the file, which `look` and `install` accept as a source.
 
         Args:
             name: The name of the file.
@@ -159,7 +161,7 @@ class Plugins(Area):
         check: bool = True,
         progress: Progress = NO_PROGRESS,
     ) -> Change[ProposalView]:
-        """Fetch a plugin and say what it is and what it may do. Nothing is installed.
+        """Fetch a plugin, and show what it is and what it may do. Nothing is installed.
 
         Args:
             source: A git address (with ``#branch`` or ``#tag`` if needed), the address of a zip, or
@@ -182,8 +184,8 @@ class Plugins(Area):
         check: bool = True,
         progress: Progress = NO_PROGRESS,
     ) -> Change[ProposalView]:
-        """Fetch a plugin again from its source, and say what an update would bring. Nothing is
-        changed.
+        """Fetch a plugin again from its source, and show what an update would change. Nothing is
+        changed yet.
 
         Args:
             plugin: Its key or item.
@@ -210,7 +212,7 @@ class Plugins(Area):
         Args:
             source: As in `look`.
             expected: The ``digest`` that `look` showed. Other files are refused.
-            force: Whether to install a plugin that cannot be loaded.
+            force: Whether to install the plugin even if it cannot be loaded.
         """
         with _told("source"):
             change = await self._manager.install(
@@ -234,15 +236,15 @@ class Plugins(Area):
         force: bool = False,
         progress: Progress = NO_PROGRESS,
     ) -> Change[PluginView]:
-        """Fetch a plugin again and load the new version. The old version is kept. If the new one
-        cannot be loaded, the old one stays.
+        """Fetch a plugin again and load the new version. A copy of the old version is kept. If the
+        new version cannot be loaded, the old version stays installed.
 
         Args:
             plugin: Its key or item.
-            source: Where the new version is; by default, where the old one came from.
+            source: Where the new version is; by default, the source of the old version.
             expected: The ``digest`` that `look` showed. Other files are refused.
-            force: Whether to overwrite files that were changed here, and to keep a version that
-                cannot be loaded.
+            force: Whether to overwrite files that were changed on this machine, and to keep the new
+                version even if it cannot be loaded.
         """
         with _told("plugin"):
             change = await self._manager.update(
@@ -264,7 +266,7 @@ class Plugins(Area):
         number: int | None = None,
         progress: Progress = NO_PROGRESS,
     ) -> Change[PluginView]:
-        """Go back to an old version of a plugin. What it wrote into its folder stays.
+        """Go back to an old version of a plugin. Files that the plugin wrote into its folder stay.
 
         Args:
             plugin: Its key or item.
@@ -284,8 +286,8 @@ class Plugins(Area):
         data: bool,
         progress: Progress = NO_PROGRESS,
     ) -> Change[None]:
-        """Unload a plugin, and delete its files, its old versions and the packages that it alone
-        needed.
+        """Unload a plugin, and delete its files, its old versions and the packages that no other
+        plugin needs.
 
         Args:
             plugin: Its key or item.
@@ -352,8 +354,8 @@ class Plugins(Area):
 
         Args:
             plugin: Its key or item.
-            values: The values by name. Values that are left out stay. A secret that is sent back as
-                it was shown stays.
+            values: The values by name. Values that are left out do not change. A secret that is
+                sent back as it was shown does not change.
             expected: The ``revision`` of the form that was filled in.
         """
         with _told("plugin"):
@@ -387,8 +389,8 @@ class Plugins(Area):
         """List tools as the model sees them, each with a form to try it.
 
         Args:
-            plugin: Only those of the plugin with this key.
-            chat_key: Only those that this chat has now.
+            plugin: Only tools of the plugin with this key.
+            chat_key: Only tools that this chat has now.
         """
         return await self._services.trials.tools(chat_key, plugin=plugin)
 
@@ -402,7 +404,8 @@ class Plugins(Area):
         chat_key: ChatKey | None = None,
         progress: Progress = NO_PROGRESS,
     ) -> Change[TrialView]:
-        """Call a tool as the model would. It has its usual effects: what it sends arrives.
+        """Call a tool as the model would. The tool has its usual effects; for example, messages
+        that it sends arrive.
 
         Args:
             name: Its name in the model's code.
@@ -433,7 +436,8 @@ class Plugins(Area):
         info = self._info(plugin)
         uses = self._services.uses
         errors, last = self._errors(info.key)
-        # Model requests outside of a tool call are stored under the item, others under the key.
+        # Requests to models within a tool call are stored under the plugin's key, all others under
+        # its item (`PluginView.item`).
         spent = [await self._services.model_usage(since, each) for each in {info.key, info.item}]
         return PluginUseView(
             plugin=info.key,
@@ -505,8 +509,8 @@ class Plugins(Area):
 
 @contextmanager
 def _told(parameter: str) -> Iterator[None]:
-    """Convert errors of lower rooms to `OperatorError`. ``parameter`` is the name of the parameter
-    with the source, for a refused source."""
+    """Convert errors of lower rooms (packages of ``nekro_core``) to `OperatorError`. ``parameter``
+    is the name of the parameter with the source; an error about a refused source names it."""
     try:
         yield
     except (UnknownPlugin, NoConfiguration, NoSuchTool) as error:

@@ -43,7 +43,7 @@ class Requests(Area):
 
         Args:
             states: Only requests in these states. By default those that wait for an answer.
-            before: The id of a request: list only older ones.
+            before: The id of a request: list only older requests.
             limit: The largest number of requests.
         """
         return self._requests.listed(states, before=before, limit=limit)
@@ -75,7 +75,8 @@ class Requests(Area):
         *,
         request_id: Annotated[str, Field(min_length=1, max_length=64)],
     ) -> Change[ContactRequest]:
-        """Take a request off the list without an answer, for example if it was answered elsewhere.
+        """Remove a request from the list without answering it, for example because it was answered
+        in the platform's own program.
 
         Args:
             request_id: The id of the request.
@@ -121,7 +122,7 @@ class Requests(Area):
         place: Annotated[str, Field(min_length=1, max_length=100)],
         user_id: Annotated[str, Field(min_length=1, max_length=200)],
     ) -> Change[bool]:
-        """Ignore a person everywhere on a platform. The person's messages are stored and never
+        """Ignore a person in all chats of a platform. The person's messages are stored but never
         answered.
 
         Args:

@@ -5,12 +5,12 @@ from enum import StrEnum
 
 
 class AccessRole(StrEnum):
-    """What a person may do, from the least to the most. Each role may do what the ones before it
-    may do.
+    """What a person may do. The roles are listed from the least to the most powerful. Each role may
+    also do everything that the roles before it may do.
 
-    Whoever can run code as the bot's user of the operating system, or can read the bot's secrets,
-    can get every right. So an operation needs `OWNER` if its caller can choose one of these in its
-    parameters:
+    A person who can run code on the bot's machine outside of a box, or can read the bot's secrets,
+    can get every right. So an operation needs the role `OWNER` if its parameters can contain one of
+    these:
 
     - code or a program that the bot's machine runs outside of a box: ``plugins.install``,
       ``plugins.update``, ``mcp.put`` and ``mcp.test`` (also for a server with an address, so that
@@ -22,36 +22,37 @@ class AccessRole(StrEnum):
       ``platforms.test_account``. ``models.put`` and ``models.test`` need only `OPERATOR`, since
       they send no stored key to another address or proxy.
 
-    It also needs `OWNER` if it shows a secret (``platforms.connection_hint``,
+    An operation also needs `OWNER` if it shows a secret (``platforms.connection_hint``,
     ``backups.download``), or if its undo needs `OWNER` (``mcp.remove``). ``plugins.try_tool`` needs
-    only `OPERATOR`: it calls what the model calls for anybody who writes to the bot. So do
-    ``plugins.roll_back`` and ``plugins.enable``, which load code that an owner has put there.
+    only `OPERATOR`, because the model calls the same tools for anybody who writes to the bot.
+    ``plugins.roll_back`` and ``plugins.enable`` also need only `OPERATOR`, because an owner has
+    installed the code that they load.
     """
 
     VIEWER = "viewer"
-    """Reads all pages except the ones that manage people and secrets."""
+    """May read all pages except those that manage people and secrets."""
     OPERATOR = "operator"
-    """Changes how the bot behaves: chats, models, personas, timers, network rules. Adds accounts,
-    and switches platforms and plugins on and off."""
+    """May also change how the bot behaves (chats, models, personas, timers, network rules), add
+    accounts, and switch platforms and plugins on and off."""
     OWNER = "owner"
-    """Also changes settings, installs plugins and MCP servers, manages the people of the console,
-    and makes and restores backups: everything with which one can get every right."""
+    """May also change settings, install plugins and MCP servers, manage the people of the console,
+    and make and restore backups. With each of these, a person could get every right."""
 
     def allows(self, needed: "AccessRole") -> bool:
-        """Whether a person with this role may do what ``needed`` requires.
+        """Return True if a person with this role may do what ``needed`` allows.
 
         Args:
-            needed: The role that something needs.
+            needed: The role that an operation needs.
 
         Returns:
-            True if this role is the same or a greater one.
+            True if this role is the same or more powerful.
         """
         order = [*AccessRole]
         return order.index(self) >= order.index(needed)
 
 
 class RequestOrigin(StrEnum):
-    """The face through which a request came."""
+    """The way by which a request came, for example a page or the HTTP API."""
 
     PAGE = "page"
     API = "api"
@@ -69,7 +70,7 @@ class Actor:
         name: The person's name in the console, or the platform's key of a person who writes a chat
             command.
         role: What the person may do.
-        origin: The face through which the request came.
+        origin: The way by which the request came.
         address: The network address of the browser or program; empty if there is none.
         scopes: What an API token may do, for example ``chats:read`` or ``plugins:act``; ``*`` for
             all. None if the request was not made with a token.
@@ -82,7 +83,7 @@ class Actor:
     scopes: frozenset[str] | None = None
 
     def in_scope(self, area: str, *, acts: bool) -> bool:
-        """Whether the scopes of the token allow this.
+        """Return True if the scopes of the token allow an operation.
 
         Args:
             area: The area of the operation, for example ``chats``.

@@ -18,11 +18,12 @@ SettingName = Annotated[str, Field(min_length=1, max_length=200)]
 
 class SettingsBook(Protocol):
     """Reads and writes the settings of the running bot
-    (`nekro_core.app.operator_settings.RunningSettingsBook`). It raises kinds of `NekroError`."""
+    (`nekro_core.app.operator_settings.RunningSettingsBook`). Its methods raise `NekroError` and
+    subclasses."""
 
     @property
     def problem(self) -> str:
-        """What is wrong with the files now; empty if they are in order."""
+        """What is wrong with the settings files now; empty if they are valid."""
 
     async def infos(self) -> Sequence[SettingInfo]:
         """Return all settings."""
@@ -42,10 +43,11 @@ class SettingsState:
     """The state of the settings' files.
 
     Attributes:
-        problem: What is wrong with the files, with file, line and setting; empty if they are in
-            order. Then the last good settings are in force.
+        problem: What is wrong with the files, with file, line and setting; empty if they are valid.
+            While they are not valid, the last valid settings are in force.
         waiting: The names of changed settings that need a restart.
-        in_dotenv: The names of settings that are locked by a ``.env`` file and can be moved.
+        in_dotenv: The names of settings that a ``.env`` file sets. They cannot be changed before
+            they are moved into the settings file.
     """
 
     problem: str
@@ -101,7 +103,7 @@ class SettingsArea(Area):
 
     @query(role=AccessRole.VIEWER)
     async def state(self, actor: Actor) -> SettingsState:  # noqa: ARG002
-        """Say whether the files are in order, and which changes wait for a restart."""
+        """Say whether the settings files are valid, and which changes wait for a restart."""
         problem = self._book.problem
         infos = [] if problem else await self._book.infos()
         return SettingsState(
@@ -115,12 +117,13 @@ class SettingsArea(Area):
         self,
         actor: Actor,  # noqa: ARG002
         *,
-        # The audit log gets the parameters before it is known which of them are secrets.
+        # All values are of the type Secret, because the audit log gets the parameters before it is
+        # known which settings are secrets.
         values: Annotated[dict[SettingName, Secret[JsonValue]], Field(min_length=1)],
         seen: dict[SettingName, JsonValue] | None = None,
     ) -> Change[list[SettingInfo]]:
-        """Change settings. They are applied at once, except those that need a restart. Either all
-        of them are changed or none.
+        """Change settings. They are applied at once, except those that need a restart. If one value
+        is refused, no setting is changed.
 
         Args:
             values: The new values by name. ``null`` removes a setting from the file, so that its
@@ -162,8 +165,8 @@ class SettingsArea(Area):
         *,
         names: list[SettingName] | None = None,
     ) -> Change[list[SettingInfo]]:
-        """Move settings from ``.env`` into ``data/settings.toml``, so that they can be changed
-        here. A copy of ``.env`` is kept in the folder ``env_copies`` of the data folder.
+        """Move settings from ``.env`` into ``data/settings.toml``, so that the console can change
+        them. A copy of ``.env`` is kept in the folder ``env_copies`` of the data folder.
 
         Args:
             names: The settings; none for all that ``.env`` has.
@@ -180,8 +183,8 @@ class SettingsArea(Area):
 
     @action(role=AccessRole.OPERATOR)
     async def restart(self, actor: Actor) -> Change[None]:  # noqa: ARG002
-        """Restart the bot. It answers again within seconds, and continues the turns that ran. The
-        restart is refused if the bot could not start with its present settings."""
+        """Restart the bot. It answers again within seconds, and continues the turns that were
+        running. The restart is refused if the bot could not start with its present settings."""
         self._book.restart()
         return Change(result=None, subject="bot")
 

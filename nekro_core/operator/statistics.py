@@ -49,7 +49,7 @@ class RankedView:
     """One line of a ranking.
 
     Attributes:
-        label: What the page calls it: the name of the chat or person, if known, otherwise
+        label: The text that the page shows: the name of the chat or person, if known, otherwise
             ``sums.name``.
         sums: What this chat, person, model, plugin or tool used.
     """
@@ -238,8 +238,9 @@ class Statistics(Area):
         until: Time,
         dimension: Dimension = Dimension.ALL,
     ) -> list[Period]:
-        """Say by which periods a span can be drawn: ``hour``, ``day`` and ``month``, as far as they
-        suit its length and are stored for all of it. The shortest is the first.
+        """List the periods by which a chart can show a span: those of ``hour``, ``day`` and
+        ``month`` that suit the length of the span and are stored for the whole span. The shortest
+        is first.
 
         Args:
             since: Seconds since 1970.
@@ -250,8 +251,8 @@ class Statistics(Area):
 
     @query(role=AccessRole.VIEWER)
     async def uncounted(self, actor: Actor) -> int:  # noqa: ARG002
-        """Estimate how many messages and turns are not in the statistics yet. After the first
-        start of a version with statistics, the older ones are added within minutes."""
+        """Estimate how many messages and turns are not in the statistics yet. After the first start
+        of a version with statistics, older messages and turns are added within minutes."""
         return await self._store.statistics_counter.backlog()
 
     @query(role=AccessRole.VIEWER)
@@ -278,7 +279,7 @@ class Statistics(Area):
                 that of the bot's machine.
         """
         rows = await self._series(period, since, until, dimension, name, timezone)
-        # Months are counted in UTC, whatever the time zone.
+        # Months are counted in UTC in every time zone.
         zone = UTC if period is Period.MONTH else _zone(timezone)
         return csv_of(
             ("start", *_SUMS),
@@ -383,7 +384,7 @@ class Statistics(Area):
         return [RankedView(label=labels.get(row.name, row.name), sums=row) for row in rows]
 
     async def _labels(self, dimension: Dimension, names: Sequence[str]) -> dict[str, str]:
-        """Get the names of chats and people, where they are known."""
+        """Get the names of those chats and people whose names are known."""
         if dimension is Dimension.PERSON:
             people = [(name, *name.split(":", 1)) for name in names if ":" in name]
             known = await self._store.chat_list.names([(who[1], who[2]) for who in people])

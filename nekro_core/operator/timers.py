@@ -55,7 +55,7 @@ class Timers(Area):
 
     @query(role=AccessRole.VIEWER)
     async def all(self, actor: Actor, *, chat_key: ChatKey | None = None) -> list[TimerRow]:  # noqa: ARG002
-        """List the timers that have not ended. The one that is due first is first.
+        """List the timers that have not ended, in the order in which they are due.
 
         Args:
             chat_key: Only timers of this chat.
@@ -142,7 +142,7 @@ class Timers(Area):
 
     @action(role=AccessRole.OPERATOR)
     async def run_now(self, actor: Actor, *, timer_id: str) -> Change[TimerRow]:  # noqa: ARG002
-        """Wake the agent with a recurring timer now. The timer's next time stays the same.
+        """Wake the agent with a recurring timer now. The timer's next time does not change.
 
         Args:
             timer_id: The timer's id.

@@ -1,4 +1,5 @@
-"""Shows turns: what happened when, what the model was shown, and what another model would do."""
+"""Shows turns: what happened when, and what the model was shown. Repeats turns, for example with
+another model."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,8 +36,8 @@ class TurnView:
         turn_id: The turn's number.
         chat_key: The chat.
         user_id: The platform's id of the person whom it answered; empty for a timer or a webhook.
-        asked: The message that woke it, cut off at `MAX_ASKED` characters; empty if it was recalled
-            or is no longer stored.
+        asked: The message that woke the turn, cut off at `MAX_ASKED` characters; empty if the
+            message was recalled or is no longer stored.
         running: Whether it runs now.
         stop: Why it ended, in one word.
         failed: Whether anything in it failed: a run, a request, or the turn itself.
@@ -44,7 +45,7 @@ class TurnView:
         steps: The number of replies.
         prompt_tokens: Tokens of its requests.
         completion_tokens: Tokens of its replies.
-        cost: In the operator's currency, and where nobody named a price, in US dollars.
+        cost: In the operator's currency; the part ``published_cost`` is in US dollars.
         published_cost: The part of ``cost`` that is estimated from published prices.
         unpriced: Requests whose price is not known. They count as 0 in ``cost``.
         started: Seconds since 1970.
@@ -118,11 +119,13 @@ class TurnDetails:
         turn: The turn as in the list.
         why: Why the bot decided to answer: a `nekro_core.store.DecisionReason`; empty if that is
             not stored.
-        why_detail: Which name or plugin it was.
+        why_detail: The name or the plugin because of which the bot answered; empty for other
+            reasons.
         arrived: When the message arrived; None if it was not measured.
         decided: When the bot had waited for the person to type more; None if it was not measured.
         began: When the turn got its slot.
-        steps: The replies with their times. ``shown`` has the prompt of those with ``has_prompt``.
+        steps: The replies with their times. `Turns.shown` returns the prompt of a step with
+            ``has_prompt``.
         runs: The runs, in order.
         spans: The bars of the waterfall, sorted by their beginning.
     """
@@ -160,8 +163,9 @@ class ShownPromptView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnReplayView:
-    """A repeated turn beside the original one. Nothing of ``replayed`` was sent or stored.
-    ``notes`` say what differs from the first time although nobody asked for it."""
+    """A repeated turn and the original turn. Nothing of ``replayed`` was sent or stored. ``notes``
+    say what was different from the first time, although the person who repeated the turn did not
+    choose it."""
 
     original: TurnDetails
     replayed: TurnDetails
@@ -192,7 +196,7 @@ class Turns(Area):
     Args:
         audit: The audit log.
         store: The database.
-        viewer: Makes stored prompts again.
+        viewer: Rebuilds the prompts of stored steps.
         replayer: Repeats turns.
         model: Returns a model by the name of its group; ``default`` is the bot's model.
     """
@@ -235,10 +239,11 @@ class Turns(Area):
             user_id: Only turns that answered this person: the platform's id.
             model: Only turns of this model.
             stop: Only turns that ended for this reason.
-            failed: True for turns in which something failed, False for the others, None for all.
+            failed: True for turns in which something failed, False for turns without a failure,
+                None for all turns.
             since: Only turns that began at this time or later, in seconds since 1970.
             until: Only turns that began before this time, in seconds since 1970; 0 for now.
-            before: A turn's number: list only turns before this one.
+            before: A turn's number: list only turns before this turn.
             limit: The largest number of turns.
         """
         wanted = TurnFilter(

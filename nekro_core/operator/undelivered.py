@@ -76,7 +76,7 @@ class Undelivered(Area):
             states: Only messages in these states. By default those that wait, are being sent, were
                 refused, or whose outcome is unknown.
             chat_key: Only messages to this chat.
-            before: A delivery id: list only messages that were requested before this one.
+            before: A delivery id: list only messages that were requested before this delivery.
             limit: The largest number of messages.
         """
         rows = await self._outbox.listed(states, chat_key=chat_key, before=before, limit=limit)
@@ -100,8 +100,8 @@ class Undelivered(Area):
 
     @action(role=AccessRole.OPERATOR)
     async def drop(self, actor: Actor, *, delivery_id: DeliveryId) -> Change[DeliveryView]:  # noqa: ARG002
-        """Do not send a message that waits, was refused, or whose outcome is unknown. `resend`
-        sends it after all.
+        """Drop a message that waits, was refused, or whose outcome is unknown: it is not sent.
+        `resend` can still send it.
 
         Args:
             delivery_id: The delivery's id.

@@ -1,1 +1,1 @@
-"""Plugins: what their authors use, how the bot loads and runs them, and what they may access."""
+"""Loads and runs plugins, and holds everything that plugins use."""

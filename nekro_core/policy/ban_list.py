@@ -21,8 +21,8 @@ class BannedPerson:
 class BanList:
     """The people who are ignored, in the operator's overrides (``[people] ignored = true``).
 
-    Their messages are stored and never answered. A person who is ignored in one chat alone is not
-    in this list.
+    Their messages are stored but never answered. A person who is ignored in only one chat is not in
+    this list.
     """
 
     def __init__(self, overrides: PolicyFile) -> None:

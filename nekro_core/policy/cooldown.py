@@ -1,14 +1,14 @@
 """Silences senders that wake too many turns. This ends endless loops between two bots.
 
-Two bots that answer each other never stop by themselves. No message shows whether its sender is a
-bot or a quick person. So the number of turns that one sender wakes in one chat is limited, to a
-number that people hardly reach. All threads of a chat count as one chat, since each answered mail
-may begin another thread.
+Two bots that answer each other never stop by themselves. A message does not show whether its sender
+is a bot or a person who writes fast. So the number of turns that one sender can wake in one chat is
+limited. The limit is so high that people hardly ever reach it. All threads of a chat count as one
+chat, since each answered mail may begin another thread.
 
 A sender that reaches the limit gets one notice. Then the sender gets no answers until it has been
-silent for a while. A person can keep silent. A bot that only answers becomes silent too, because it
-gets nothing to answer. So a quick loop ends after ``burst_turns`` turns and a slow loop after
-``hour_turns``.
+silent for a while. A person can stop writing. A bot that only answers also becomes silent, because
+it gets no messages to answer. So a quick loop ends after ``burst_turns`` turns and a slow loop
+after ``hour_turns``.
 """
 
 from collections import OrderedDict
@@ -29,11 +29,12 @@ class CooldownState(Enum):
     """Whether a sender is in a cooldown."""
 
     NO = "no"
-    """The sender gets an answer."""
+    """There is no cooldown: the sender gets an answer."""
     BEGINS = "begins"
-    """From now on the sender gets no answer. A notice says so."""
+    """A cooldown begins with this message: the sender gets no answers, and a notice that says
+    so."""
     LASTS = "lasts"
-    """The sender still gets no answer."""
+    """The cooldown began with an earlier message: the sender gets no answer."""
 
 
 @dataclass(slots=True)
@@ -43,7 +44,7 @@ class _Sender:
 
 
 class Cooldown:
-    """Counts turns by sender and chat. A chat's threads count with the chat.
+    """Counts turns by sender and chat. A chat and its threads count as one chat.
 
     Args:
         settings: The limits; 0 means no limit.

@@ -1,8 +1,8 @@
 """Limits how much one turn, and each of its runs, may use. All limits of a turn raise
 `LimitExceeded`.
 
-A quota of 24 hours also becomes a limit of the turn. It begins with the amount that was used before
-the turn: see `nekro_core.policy.quotas`.
+A quota of 24 hours also becomes a limit of the turn. The count of this limit begins with the amount
+that was used before the turn: see `nekro_core.policy.quotas`.
 """
 
 from collections import OrderedDict
@@ -16,11 +16,12 @@ from nekro_core.policy.settings import SendRateSettings, TurnSettings
 from nekro_core.system.errors import NekroError
 
 _RUNS = 4096
-"""Maximum number of runs whose messages are counted. Above this number the oldest count is dropped.
-Far fewer runs exist at the same time, so the count of an active run is never dropped."""
+"""Maximum number of runs whose messages are counted at the same time. If there are more, the oldest
+count is dropped. Far fewer runs are active at the same time, so the count of an active run is never
+dropped."""
 
 DAY = "_day"
-"""The end of the ``kind`` of a limit that a quota of 24 hours sets."""
+"""If a quota of 24 hours sets a limit, the ``kind`` of the limit ends with this text."""
 
 
 class LimitExceeded(NekroError):
@@ -38,7 +39,7 @@ class Limit(Protocol):
     paid for is always used."""
 
     def check(self) -> None:
-        """Raises `LimitExceeded` if the limit is reached."""
+        """Raise `LimitExceeded` if the limit is reached."""
 
     def spend(self, usage: RequestUsage, cost: float = 0.0) -> None:
         """Count a reply within the turn. ``cost`` is in the operator's currency."""
@@ -53,7 +54,7 @@ class Measure(Enum):
     STEPS = "steps"
     """Model replies."""
     TURNS = "turns"
-    """Turns of the 24 hours before this turn. This limit never ends a turn that has begun."""
+    """Turns that began in the 24 hours before this turn. This limit never ends a running turn."""
     TOKENS = "tokens"
     """Prompt and completion tokens together."""
     MONEY = "money"
@@ -127,7 +128,7 @@ class Limits:
         self._limits += limits
 
     def check(self) -> None:
-        """Raises `LimitExceeded` for the first limit that was reached."""
+        """Raise `LimitExceeded` for the first limit that was reached."""
         for limit in self._limits:
             limit.check()
 
@@ -143,8 +144,8 @@ class Limits:
 
     @property
     def day_share_left(self) -> float:
-        """The share that is left of the daily quota of tokens or money of which the least is left,
-        from 0 to 1; 1 if there is no such quota."""
+        """The share of a daily quota that is left, from 0 to 1. Of several quotas of tokens or
+        money, it is the smallest share. It is 1 if there is no such quota."""
         shares = [
             1 - each.taken / each.limit
             for each in self._limits

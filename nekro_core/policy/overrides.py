@@ -6,7 +6,7 @@ override applies.
     [bot]                                   # everywhere
     persona = "You are Nekro, a librarian."
 
-    [accounts."onebot_v11.20002"]           # in all chats of one account, by its instance
+    [accounts."onebot_v11.20002"]           # in all chats of one account of the bot
     names = ["Mei"]
     model = "fast"                          # a group of NEKRO_MODELS
 
@@ -90,8 +90,8 @@ class ChatOverrides(BaseModel):
     chat_quota: Quota = Quota()
     """How much a chat may use."""
     person_quota: Quota = Quota()
-    """How much each person may use, in all chats of all the bot's accounts on the platform
-    together."""
+    """How much each person may use. What the person uses in all chats of the platform is added
+    up."""
     commands: dict[str, Permission] = Field(default_factory=dict)
     """For each command, the permission that it requires here; ``off`` switches the command off."""
     operators: frozenset[str] = frozenset()
@@ -111,8 +111,8 @@ class ChatOverrides(BaseModel):
         return value.strip() if value is not None else None
 
     def over(self, other: "ChatOverrides") -> "ChatOverrides":
-        """Return these overrides, with the values of ``other`` for fields that are None. Lists of
-        people, commands and quotas are combined."""
+        """Return these overrides, with the values of ``other`` for fields that are None. The
+        fields for people, commands, tools and quotas are combined."""
         mine: dict[str, Any] = {name: value for name, value in self if value is not None}
         if self.persona is not None or self.persona_name is not None:
             mine |= {"persona": self.persona, "persona_name": self.persona_name}
@@ -181,8 +181,8 @@ class PolicyOverrides(BaseModel):
         return overrides
 
     def state(self, chat_key: ChatKey) -> ChatState:
-        """Return what the bot does in a chat. It merges no tables, because a list of 10,000 chats
-        asks for each of them."""
+        """Return what the bot does in a chat. The method does not merge the tables, since it must
+        be fast: a list of 10,000 chats calls it for each chat."""
         states = (table.state for table in reversed(self._tables(chat_key)))
         return next(filter(None, states), ChatState.ON)
 

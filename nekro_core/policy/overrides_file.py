@@ -16,7 +16,7 @@ FILE_NAME = "conduct.toml"
 POLL_S = 1.0
 """Seconds between two checks of the file."""
 _TRIES = 5
-"""How many times a change is made again if somebody else writes at the same moment."""
+"""Maximum number of attempts to write a change, if somebody else writes at the same moment."""
 _MOST_CACHED = 10_000
 _HEAD = "# How the bot behaves: read again when it is saved. See docs/commands.md.\n"
 
@@ -28,8 +28,8 @@ class InvalidOverride(NekroError, ValueError):
 class PolicyFile:
     """The current overrides of the document.
 
-    While it cannot be read, the overrides that were read last stay in force. Without a document
-    store there are no overrides. `look` must be called once before the overrides are used.
+    While the document cannot be read, the overrides that were read last stay in force. Without a
+    document store there are no overrides. `look` must be called once before the overrides are used.
     """
 
     def __init__(self, documents: DocumentStore | None = None) -> None:

@@ -14,11 +14,11 @@ class Participation(StrEnum):
     """Which messages of a group the bot answers."""
 
     MENTIONED = "mentioned"
-    """Those that mention it, reply to it or call it by a name."""
+    """Messages that mention the bot, reply to it or call it by a name."""
     FOLLOWS = "follows"
-    """Also those of people who go on talking to it, and answers to its own questions."""
+    """Also messages of people who go on talking to the bot, and answers to its questions."""
     LIVELY = "lively"
-    """Also others, unasked, within an hourly budget."""
+    """Also other messages, unasked, within an hourly budget."""
 
 
 class ParticipationSettings(LiveSettings):

@@ -26,7 +26,8 @@ from nekro_core.system.errors import NekroError
 
 FOLDER = "personas"
 DOCUMENTS = f"{FOLDER}/*.json"
-"""The documents, in the form of `DocumentStore.listed`. They contain their own earlier versions."""
+"""The pattern of the documents' names, in the form of `DocumentStore.listed`. Each document
+contains the persona's earlier versions."""
 MAX_TEXT = 20_000
 """Maximum number of characters of a persona, as in ``conduct.toml``."""
 MOST_VERSIONS = 200
@@ -34,7 +35,8 @@ MOST_VERSIONS = 200
 MOST_PERSONAS = 2_000
 _MAX_NAME = 64
 _MAX_FILE_NAME = 240
-"""In bytes. File systems allow 255, and a temporary file has six more."""
+"""Maximum length of a file name in bytes. File systems allow 255 bytes, and the name of the
+temporary file has six more."""
 _LOOK_S = 1.0
 """Seconds between two checks of the folder, for changes that another program makes."""
 _NAME = re.compile(r"\w(?:[\w .()·-]*[\w.)])?")
@@ -92,7 +94,7 @@ class PersonaLibrary:
         data: The data folder. The files are in its folder ``personas``, which is made at the first
             save.
         wall: Returns seconds since 1970.
-        documents: Stores the files of the data folder; by default as files alone.
+        documents: Stores the documents; by default as files of the data folder.
     """
 
     def __init__(
@@ -251,8 +253,8 @@ class PersonaLibrary:
         self._tell()
 
     def _read_changed(self) -> None:
-        """Read the files whose size or time changed. A file that cannot be read keeps its last
-        content in force."""
+        """Read the files whose size or time changed. If a file cannot be read, its last content
+        stays in force."""
         stamps = _stamps(self._folder)
         known = {path: each for path, each in self._known.items() if path in stamps}
         for path, stamp in stamps.items():
@@ -291,7 +293,8 @@ def _stamps(folder: Path) -> dict[Path, tuple[int, int]]:
 
 
 def _parsed(document: Document) -> Persona | None:
-    """Return the persona of a document; None if it is broken, so that a save mends it."""
+    """Return the persona of a document; None if the document is broken, so that the next save
+    replaces it."""
     try:
         return Persona.model_validate_json(document.text)
     except ValidationError:
@@ -316,13 +319,14 @@ def _plain(name: str) -> str:
 
 
 def _file_name(name: str) -> str:
-    """Return the name of a persona's file. Two names that differ only in case share it."""
+    """Return the name of a persona's file. Names that differ only in case have the same file."""
     return f"{name.casefold()}.json"
 
 
 def _checked_name(name: str) -> str:
     plain = _plain(name)
-    # A name may contain only letters, digits and a few harmless characters, so no path separator.
+    # A name may contain only letters, digits and a few harmless characters. So it contains no path
+    # separator.
     too_long = len(plain) > _MAX_NAME or len(_file_name(plain).encode()) > _MAX_FILE_NAME
     if too_long or not _NAME.fullmatch(plain):
         raise PersonaError(

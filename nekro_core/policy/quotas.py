@@ -75,8 +75,9 @@ async def quota_of_person(sources: QuotaSources, chat_key: ChatKey, user_id: str
 
 
 async def quota_of_chat(sources: QuotaSources, chat_key: ChatKey) -> QuotaUsage:
-    """Get the quota of a chat. Its threads count with the chat, since any person can begin another
-    thread. A thread for which the operator set a quota is counted alone."""
+    """Get the quota of a chat. The use of a chat's threads counts for the chat, since any person
+    can begin another thread. If the operator has set a quota for a thread, the thread is counted
+    separately."""
     own = sources.policies.conduct.book.chats.get(str(chat_key))
     own_quota = own is not None and any(value for _, value in own.chat_quota)
     place = chat_key if own_quota else without_thread(chat_key)

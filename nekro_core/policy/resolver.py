@@ -88,8 +88,9 @@ class PolicyResolver:
         return cached[1]
 
     def model_named(self, name: str) -> ChatModel | None:
-        """Return the model of a group, the chain of several (``fast,strong``), or the bot's model
-        for ``default``; None if there is no such model for chats."""
+        """Return the model with a name: the model of a group, a chain for several names
+        (``fast,strong``), or the bot's default model for ``default``. Returns None if there is no
+        such model, or if it does not answer chat requests."""
         return self._model if name == _DEFAULT else self._models(name)
 
     def person_quota(self, chat_key: ChatKey, user_id: str) -> Quota:
@@ -107,8 +108,8 @@ class PolicyResolver:
         return record.author is not Author.PERSON or not self.is_ignored(record)
 
     def is_ignored(self, record: Record) -> bool:
-        """Whether a record gets no answer: NoneBot's plugins answered it, or the overrides say that
-        its author is ignored, in this chat or everywhere on the account or platform."""
+        """Return True if a record gets no answer: a plugin of NoneBot answered it, or the overrides
+        say that its author is ignored, either in this chat or on the whole account or platform."""
         if record.answered_elsewhere:
             return True
         user_id, instance = record.sender.user_id, record.chat_key.instance

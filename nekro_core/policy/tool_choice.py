@@ -6,7 +6,8 @@ The operator's overrides have a table with names on the left, and ``on`` or ``of
     tools = { "*" = "off", "nekro.chat" = "on" }                       # none but these
 
 A name is ``plugin:function`` for one tool, ``plugin`` for all tools of a plugin or an MCP server,
-and ``*`` for all tools. The narrowest name applies. Tools that no name covers are on.
+and ``*`` for all tools. If several names cover a tool, the narrowest name applies. A tool that no
+name covers is on.
 """
 
 import re
@@ -55,12 +56,12 @@ class ToolChoice:
         return cls(tuple(sorted(rules.items())))
 
     def allows(self, tool: Tool) -> bool:
-        """Whether the agent may call a tool. It may always search for tools; the search finds only
-        tools that it may call."""
+        """Return True if the agent may call a tool. The agent may always call the search for tools;
+        the search finds only tools that the agent may call."""
         return not self.rules or is_search(tool) or self._switch(name_of_tool(tool), tool.owner)
 
     def leaves_out(self, plugin: str) -> bool:
-        """Whether a plugin is named as off, with none of its functions on."""
+        """Return True if the plugin's name is off and none of its functions is on."""
         return self._switches.get(plugin) == "off" and not any(
             switch == "on" and name.startswith(f"{plugin}:") for name, switch in self.rules
         )
@@ -83,7 +84,7 @@ class ToolChoices:
         self._of: Callable[[ChatKey], ToolChoice] = lambda _: EVERY_TOOL
 
     def use(self, of: Callable[[ChatKey], ToolChoice]) -> None:
-        """Ask ``of`` from now on."""
+        """Use the function ``of`` to get the choice of a chat."""
         self._of = of
 
     def of(self, chat_key: ChatKey) -> ToolChoice:

@@ -1,10 +1,10 @@
 """`AsyncCell`: ``pending``, ``result`` and ``error`` of an asynchronous function.
 
-A cell stores each finished outcome under the key of its inputs. Its state is computed from the
-present inputs and the stored outcomes. So the state is never stale, and ``pending``, ``result`` and
-``error`` always belong to the same inputs. While the present inputs have no outcome, the cell is
-pending, and one task computes the outcome. Runs do not overlap. If the inputs change during a run,
-its outcome is dropped.
+A cell stores each finished outcome under the key of its inputs. The cell's state is computed from
+the present inputs and the stored outcomes. So the state is never stale, and ``pending``, ``result``
+and ``error`` always belong to the same inputs. While the present inputs have no outcome, the cell
+is pending, and one task computes the outcome. Runs do not overlap. If the inputs change during a
+run, its outcome is dropped.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
@@ -38,7 +38,8 @@ out."""
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CellState(Generic[T]):
-    """The state of a cell at one moment: idle, running, done or failed.
+    """The state of a cell at one moment: idle, running, done or failed. A cell is idle while an
+    input that it needs is missing.
 
     Attributes:
         pending: Whether the cell's function runs now.
@@ -131,7 +132,7 @@ class AsyncCell(Node, Generic[T]):
 
     @property
     def pending(self) -> bool:
-        """Whether the function runs."""
+        """Return True if the function runs."""
         return self.state.pending
 
     @property
@@ -147,8 +148,8 @@ class AsyncCell(Node, Generic[T]):
 
     @property
     def waiting(self) -> bool:
-        """Whether the function of this cell runs, or the function of a cell that the inputs depend
-        on."""
+        """Return True if the function of this cell runs, or the function of a cell that the inputs
+        depend on."""
         return self._seen().waiting
 
     @property

@@ -3,18 +3,21 @@
     NekroError
     └── ToolFailure
         └── ReactiveError
-            ├── NoScope         a cell is made outside of a scope, or in one that has ended
+            ├── NoScope         a cell is made outside of a scope, or in a scope that has ended
             ├── NotHere         a cell is made or set inside of a `computed`, which only reads
             ├── Circle          a value depends on itself
             ├── BadInput        an input is not plain data, so a change of it cannot be seen
             ├── FetchFailed     the network gave no data
-            ├── Unreadable      data from the network or a file does not fit ``mode``
+            ├── Unreadable      data from the network or a file is not text, or not JSON
             ├── CommandTimeout  a command in a box took too long; its box is destroyed
             ├── OutputMissing   a command succeeded and did not write an expected file
             └── LoopTooLong     a model called tools in every reply up to the limit
 
-Their texts contain nothing about the host, because the model reads the text of an error that a tool
-raises. Errors of other packages (`SandboxError`, `ModelError`) are raised unchanged.
+A *cell* is a value that is computed again when its inputs change. A `computed` is a value that is
+derived from other values. A *scope* (``async with scope():``) owns cells and ends them.
+
+The texts of the errors contain nothing about the host, because the model reads the text of an error
+that a tool raises. Errors of other packages (`SandboxError`, `ModelError`) are raised unchanged.
 """
 
 from nekro_core.tools.outcome import ToolFailure
@@ -45,7 +48,7 @@ class FetchFailed(ReactiveError):
 
 
 class Unreadable(ReactiveError):
-    """The bytes are not text, or not JSON."""
+    """The argument ``mode`` asks for text or JSON, and the bytes are not text, or not JSON."""
 
 
 class CommandTimeout(ReactiveError):

@@ -32,9 +32,9 @@ Step: TypeAlias = str | Sequence[str]
 Command: TypeAlias = Reactive[Any]
 """One text for the shell, or a list of steps. None or an empty value means no command."""
 Files: TypeAlias = Sequence[str] | Mapping[str, Any]
-"""A list of paths of files to read as text. Or a dict from paths to what happens with the file:
-``"text"``, ``"json"`` or ``"bytes"`` reads it in this form; any other text, bytes or a cell is the
-content to write."""
+"""Either a list of the paths of files to read as text, or a dict whose keys are paths. A value
+``"text"``, ``"json"`` or ``"bytes"`` reads the file in this form. Any other text, bytes or a cell
+is the content to write."""
 
 # The steps are arguments of this script, not parts of its text. One shell runs all steps, so a `cd`
 # or an `export` has effect in the steps after it.
@@ -46,8 +46,8 @@ class ExecResult:
     """How a command ended. An ``exit_code`` that is not 0 is a result, not an error of the cell.
 
     Attributes:
-        stdout: What the command wrote, as text, at most 1 MiB (`OUTPUT`).
-        stderr: What the command wrote as error output, at most 1 MiB.
+        stdout: What the command wrote to stdout, as text, at most 1 MiB (`OUTPUT`).
+        stderr: What the command wrote to stderr, as text, at most 1 MiB.
         exit_code: 0 for success.
         files: The contents of the requested files by path, each at most 16 MiB (`MAX_FILE`). If the
             command failed, files that do not exist are left out.
@@ -62,7 +62,7 @@ class ExecResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the exit code is 0."""
+        """Return True if the exit code is 0."""
         return self.exit_code == 0
 
     def __str__(self) -> str:
@@ -124,9 +124,9 @@ def exec_(
             its arguments, which the shell does not interpret. Pass untrusted code and data as
             ``files`` or as such arguments; in a text for the shell they would run as commands.
         image: What the box is made from; None is the default image.
-        files: A list of paths to read as text. Or a dict from paths: ``"text"``, ``"json"`` or
-            ``"bytes"`` reads the file in this form; any other text, bytes or a cell is the content
-            to write. Relative paths begin at ``/home/user``.
+        files: Either a list of the paths of files to read as text, or a dict whose keys are paths.
+            A value ``"text"``, ``"json"`` or ``"bytes"`` reads the file in this form. Any other
+            text, bytes or a cell is the content to write. Relative paths begin at ``/home/user``.
         timeout_s: Seconds that the command may take; 60 unless given.
         after: A cell that must have a result first. The command runs again when that cell has a new
             result.

@@ -15,8 +15,8 @@ from nekro_core.reactive.values import Reactive
 Mode = Literal["text", "json", "bytes"]
 """How to decode bytes. ``"text"`` is UTF-8."""
 _MUCH_JSON: Final = 256 * 1024
-"""Maximum number of bytes of JSON that are decoded in the event loop; this takes 10 ms. More bytes
-are decoded in a thread."""
+"""Maximum number of bytes of JSON that are decoded in the event loop. Decoding this many takes 10
+ms. More bytes are decoded in a thread."""
 
 
 def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> AsyncCell[Any]:

@@ -34,7 +34,7 @@ class Written:
     """The result of writing a file.
 
     Attributes:
-        size: The bytes of the file.
+        size: The size of the file in bytes.
         ok: Always True, so that the result can be used like an `ExecResult`.
     """
 
@@ -51,10 +51,10 @@ def read_sandbox_file(
 ) -> AsyncCell[Any]:
     """Read a file of a long-lived box. The cell is idle while ``sandbox`` or ``path`` is missing.
 
-    The file is read again when an argument changes. A write to the file does not cause this: pass
-    the cell that writes the file as ``after``. The cell fails with `BoxFileError`, also for a file
-    over 16 MiB (`MAX_FILE`), and with `Unreadable` if the content does not fit ``mode``. Raises
-    `ReactiveError` for a name in a scope that has no named boxes.
+    The file is read again when an argument changes or ``after`` has a new value. A write to the
+    file does not cause this: pass the cell that writes the file as ``after``. The cell fails with
+    `BoxFileError`, also for a file over 16 MiB (`MAX_FILE`), and with `Unreadable` if the content
+    does not fit ``mode``. Raises `ReactiveError` for a name in a scope that has no named boxes.
 
     Args:
         sandbox: A `SandboxHandle`, or the name of a box of the chat.

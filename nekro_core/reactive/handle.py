@@ -41,7 +41,7 @@ from nekro_core.sandbox.named.storage import SavedState
 from nekro_core.sandbox.tools import SandboxPool, handle_tool_call, openai_tools
 
 SLEEP_AFTER_S: Final = 600.0
-"""A named box that was not used for so many seconds sleeps: its files stay, its processes end."""
+"""A named box that was not used for this many seconds sleeps: its files stay, its processes end."""
 
 TOOLS: Final = ("shell", "read_file", "write_file", "glob", "browse")
 """The names of the tools that `SandboxHandle.tools` offers to a model."""
@@ -240,7 +240,7 @@ class SandboxHandle:
         image, identity = self._image.get(), self.identity.get()
         if self._made_of not in (None, identity):
             await self._destroy()
-        # Stored before the creation, because a cancelled creation may leave a box.
+        # Store the identity before the box is made, because a cancelled call may leave a box.
         self._made_of = identity
         try:
             if image:
@@ -251,7 +251,8 @@ class SandboxHandle:
 
     async def _destroy(self) -> None:
         try:
-            # Shielded, because a half destroyed box would be used as the new box.
+            # This call is shielded from cancellation, because a box that is only partly destroyed
+            # would be used as the new box.
             with anyio.CancelScope(shield=True):
                 await self._boxes.destroy(self.name)
         except (OSError, SandboxError) as error:

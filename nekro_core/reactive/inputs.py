@@ -13,7 +13,7 @@ from nekro_core.reactive.values import Node, reading
 
 _DEPTH: Final = 64
 MAX_INPUT: Final = 32 * 1024 * 1024
-"""Maximum number of bytes of all inputs of a cell together. A fetch may return as many bytes."""
+"""Maximum number of bytes of all inputs of a cell together. A fetch may return this many bytes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,7 +76,7 @@ def resolve(value: Any, depth: int = 0) -> Any:
 
 
 def is_readable(value: Any) -> bool:
-    """Whether a value is a `Readable`."""
+    """Return True if a value is a `Readable`."""
     return callable(value) and callable(getattr(value, "get", None)) and not isinstance(value, type)
 
 

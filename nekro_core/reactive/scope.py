@@ -91,7 +91,7 @@ class Scope:
 
     @property
     def busy(self) -> bool:
-        """Whether a task runs in this scope or in an inner scope."""
+        """Return True if a task runs in this scope or in an inner scope."""
         return self._busy > 0
 
     async def settled(self) -> None:

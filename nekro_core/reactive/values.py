@@ -80,8 +80,8 @@ def reading(node: Node) -> Iterator[_Reading]:
 
 
 def read(node: Node, signal: reaktiv.Signal[T]) -> T:
-    """Read the value of a node from reaktiv. Raises `Circle` if the node is being computed, or was
-    found in a circle before."""
+    """Read the value of a node from reaktiv. Raises `Circle` if the node is being computed, or if
+    an earlier read found that the node depends on itself."""
     if node.in_circle:
         raise _circle(node)
     line: list[Node] = []
@@ -189,7 +189,7 @@ class Computed(Node, Generic[T]):
 
     @property
     def waiting(self) -> bool:
-        """Whether the value depends on a function that is running."""
+        """Return True if the value depends on a function that is running."""
         return read(self, self._outcome).waiting
 
     def follow(self) -> AsyncGenerator[Glimpse]:

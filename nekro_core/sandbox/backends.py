@@ -1,4 +1,4 @@
-"""Chooses the backend that makes boxes: the first one that passes its self-check."""
+"""Chooses the backend that makes boxes: the first backend that passes its self-check."""
 
 import time
 from collections.abc import Callable

@@ -9,12 +9,12 @@ Errors::
 
     NekroError
     └── SandboxError
-        ├── BackendUnavailable    this machine cannot make such boxes; the text says why
+        ├── BackendUnavailable    this machine cannot make boxes; the text says why
         │   └── BoxesFull         all boxes together use their maximum memory; try again later
         ├── ImageUnavailable      there is no image of that name; the text lists the images
         ├── BoxLost               the box died or broke the protocol; its runs end, make another
         ├── BoxFileError          a file operation failed inside the box; has a stable ``code``
-        └── BoxConnectionError    no program listens at that port of the box, or it is taken
+        └── BoxConnectionError    no program listens at the box's port, or the port is in use
 """
 
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
@@ -46,7 +46,8 @@ class BackendUnavailable(SandboxError):
 
 
 class BoxesFull(BackendUnavailable):
-    """All boxes together use too much memory (`memory_limit`), and none became free in time."""
+    """All boxes together use too much memory (`memory_limit`), and no memory became free in
+    time."""
 
 
 class ImageUnavailable(SandboxError):
@@ -70,8 +71,8 @@ class BoxFileError(SandboxError):
     """A file operation that the caller requested failed inside the box.
 
     ``code`` is one of ``not_found, is_a_directory, permission_denied, too_large, invalid_input,
-    limit``. ``limit`` means that the box's limit of processes or of memory leaves none for the
-    operation.
+    limit``. ``limit`` means that the box has reached its limit of processes or of memory, so the
+    operation cannot run.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -186,7 +187,8 @@ class StopReason(StrEnum):
 @dataclass(frozen=True, slots=True)
 class StatementTime:
     """When the source that begins at ``line`` was sent to the run, and when it had been executed,
-    in seconds since the run started. ``ended`` is None if it was not executed to its end."""
+    in seconds since the run started. ``ended`` is None if the source was not executed to its
+    end."""
 
     line: int
     sent: float
@@ -263,7 +265,7 @@ class Box(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether the box can be used."""
+        """Return True if the box can be used."""
 
     @property
     def idle_bytes(self) -> int:
@@ -317,9 +319,9 @@ class Box(Protocol):
         including daemons, are killed. After a timeout ``exit_code`` is 124 and ``timed_out`` is
         set.
 
-        The result has at most ``output_bytes`` of stdout and as many of stderr. If a stream is
-        longer, half of these bytes are its beginning and half its end. If ``spill_to`` is given,
-        such a stream is also written in full (up to 16 MiB) to the file ``spill_to`` plus
+        The result has at most ``output_bytes`` of stdout and at most ``output_bytes`` of stderr. If
+        a stream is longer, half of these bytes are its beginning and half its end. If ``spill_to``
+        is given, such a stream is also written in full (up to 16 MiB) to the file ``spill_to`` plus
         ``.stdout`` or ``.stderr``. Missing folders are made.
 
         Raises `BoxFileError` if the command did not start: ``not_found`` and ``invalid_input`` are
@@ -422,7 +424,8 @@ class Box(Protocol):
         """
 
     async def export_files(self) -> bytes:
-        """``/home/user`` as an uncompressed tar archive, for `import_files` after a restart."""
+        """Return ``/home/user`` as an uncompressed tar archive, for `import_files` after a
+        restart."""
 
     async def export_changes(self, since: str = "") -> FileChanges:
         """Return what changed under ``/home/user`` since the state ``since``, which is the
@@ -434,8 +437,8 @@ class Box(Protocol):
         """
 
     async def note_files(self) -> str:
-        """Return a name for the present state, for `export_changes`. Sends no files, because the
-        caller already has them."""
+        """Return the name of the present state of the files, for the argument ``since`` of
+        `export_changes`. Sends no files, because the caller already has them."""
 
     async def import_files(self, archive: bytes) -> None:
         """Restore an archive of `export_files`: its regular files, its folders, and links that lead
@@ -465,7 +468,7 @@ class SelfCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether every check passed, and there was at least one."""
+        """Return True if every check passed, and there was at least one."""
         return bool(self.checks) and all(check.ok for check in self.checks)
 
 
@@ -490,12 +493,12 @@ class Backend(Protocol):
 
     @property
     def crowded(self) -> bool:
-        """Whether callers should end idle boxes to free memory (`memory_limit`)."""
+        """Return True if callers should end idle boxes to free memory (`memory_limit`)."""
 
     @property
     def packages(self) -> BoxPackages | None:
-        """The packages beside Python's own that boxes can import; None if the image alone decides
-        that."""
+        """The packages that boxes can import in addition to the standard library; None if this
+        depends on the image alone."""
 
     async def aclose(self) -> None:
         """Destroy every box of this backend."""

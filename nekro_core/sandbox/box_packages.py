@@ -1,8 +1,8 @@
 """The Python packages that every box of the jail can import: numpy, pandas, matplotlib and others.
 
 They are fetched once for a version of Python and a kind of machine, as wheels, into a folder that
-all boxes see read-only. The folder exists from the start and is empty at first. So boxes that were
-made before the packages came see them, too. ``box_packages.txt`` has the versions.
+all boxes see read-only. The folder exists from the start and is empty at first. So a box that was
+made before the packages were fetched can import them too. ``box_packages.txt`` has the versions.
 """
 
 import fcntl
@@ -41,7 +41,7 @@ NAMES = (
 """The names under which code imports the packages."""
 LISTED = Path(__file__).with_name("box_packages.txt")
 _COMPLETE = ".complete"
-"""This file is written last. Without it, the folder is not shown to the model as filled."""
+"""This file is written last. Without this file, `BoxPackages.names` is empty."""
 _NEEDED_BYTES = 700 * 1024 * 1024
 """Free disk space that fetching needs: 80 MB of wheels, 230 MB unpacked, and compiled modules."""
 _PIP_S = 1800.0
@@ -52,9 +52,11 @@ _FONT = "cvttf_NotoSansCJK_Regular"
 """The bot's own package with a font for Chinese, Japanese and Korean."""
 _FAMILIES = "#font.family: DejaVu Sans, Noto Sans CJK TC"
 _USUAL_FAMILY = re.compile(r"^#?font\.family:.*$", re.MULTILINE)
-"""The line of matplotlib's settings. It reads its own file without the leading signs."""
+"""The line of matplotlib's settings that names the default fonts. In the file that comes with
+matplotlib, matplotlib ignores the ``#`` at the beginning of each line."""
 FONT_SETTINGS = f"{PLACE}/fonts.conf"
-"""Settings of fontconfig in a box. Without any, its programs complain on each use."""
+"""The path of fontconfig's settings in a box. Without settings, programs that use fontconfig print
+an error each time."""
 _FONT_SETTINGS = """\
 <?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
@@ -108,21 +110,22 @@ class BoxPackages:
         return self.folder
 
     async def fetch(self, run: Run | None = None) -> None:
-        """Fetch the packages, if they are not there. Takes a minute or more. Another process that
-        fetches them is waited for. If this is cancelled, the child processes are killed.
+        """Fetch the packages, if they are not there. Takes a minute or more. If another process
+        fetches them, this call waits for that process. If this call is cancelled, its child
+        processes are killed.
 
         Args:
             run: Runs pip and the compiler; by default as child processes of low priority.
 
         Raises:
-            PackagesUnavailable: pip failed, the disk is full, or a limit of time was reached. What
-                was fetched is removed.
+            PackagesUnavailable: pip failed, the disk is full, or a time limit was reached. The
+                files that were fetched are removed.
         """
         try:
             async with _locked(self.parent / ".lock"):
                 if not self.names:
                     await self._fetch(run or run_slowly)
-        except OSError as error:  # a TimeoutError too
+        except OSError as error:  # TimeoutError is an OSError
             raise PackagesUnavailable(
                 f"the packages of boxes cannot be fetched: {str(error) or 'it took too long'}; the "
                 "next start of the bot tries it again"
@@ -147,8 +150,8 @@ class BoxPackages:
                     "NEKRO_SANDBOX__PACKAGES=false"
                 )
             await anyio.to_thread.run_sync(_add_font, fetched)
-            # Without compiled modules, imports are slower, and nothing else. A module that cannot
-            # be compiled could not be imported either.
+            # If compiling takes too long, the packages are used without compiled modules: then
+            # imports are slower. A module that cannot be compiled could not be imported either.
             with suppress(TimeoutError):
                 await run(self._compiler(fetched), _COMPILE_S)
             await anyio.to_thread.run_sync(self._show, fetched)
@@ -176,7 +179,8 @@ class BoxPackages:
         return (self.executable, *words, str(target))
 
     def _show(self, fetched: Path) -> None:
-        """Move what was fetched into the folder that boxes see. What others need comes first."""
+        """Move the fetched packages into the folder that boxes see. The packages of `NAMES` are
+        moved last, because they need the other packages."""
         for path in (fetched, *fetched.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
         for inner in sorted(fetched.iterdir(), key=lambda each: (each.name in NAMES, each.name)):
@@ -189,7 +193,7 @@ class BoxPackages:
 
 def packages_parent(wanted: Path | None = None) -> Path:
     """Return the folder for the packages of boxes. A box can read the host paths of its mounted
-    files, so the folder is in no home.
+    files, so the folder must not be in a user's home folder.
 
     Args:
         wanted: The operator's choice; None if there is none.
@@ -230,7 +234,7 @@ def _add_font(fetched: Path) -> None:
 
 @asynccontextmanager
 async def _locked(path: Path) -> AsyncIterator[None]:
-    """Hold a lock among processes. While another process holds it, look again every second."""
+    """Hold a lock among processes. While another process holds it, try again every second."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         while True:

@@ -90,7 +90,7 @@ report({
 
 _EXPECTED_ENVIRONMENT = frozenset(
     {"PATH", "HOME", "USER", "LANG", "TMPDIR", "PYTHONDONTWRITEBYTECODE", "MALLOC_ARENA_MAX", "PWD"}
-    # Only images with packages set these two variables.
+    # Only images with packages set these variables.
     | {"PYTHONPATH", "OPENBLAS_NUM_THREADS", "FONTCONFIG_FILE"}
 )
 
@@ -189,7 +189,7 @@ def _judge(
     yield check("disk bounded", read.home_bytes, lambda: 0 < read.home_bytes <= spec.disk_bytes)
     strange = set(read.environment) - environment
     yield check("clean environment", sorted(strange), lambda: not strange)
-    # The five descriptors are 0, 1, 2, the run's channel, and the one through which the probe lists
-    # the descriptors.
+    # The five descriptors are 0, 1, 2, the run's channel, and the descriptor through which the
+    # probe lists the descriptors.
     yield check("clean descriptors", read.descriptors, lambda: len(read.descriptors) <= 5)
     yield check("own processes only", read.processes, lambda: len(read.processes) <= 3)

@@ -19,8 +19,9 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-"""Headers for one connection only: the headers in section 7.6.1 of RFC 9110, including the old ones
-that the section mentions. A message can name more such headers in its header ``Connection``."""
+"""Headers for one connection only: the headers in section 7.6.1 of RFC 9110, including the old
+headers that the section mentions. A message can name more such headers in its header
+``Connection``."""
 
 _NEVER_NAMED = frozenset({b"host", b"content-length", b"cookie", b"set-cookie"})
 """Headers that are forwarded even if ``Connection`` names them. They say where a message ends and

@@ -56,7 +56,7 @@ class MeasuredBox(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a run or a command may be active in the box."""
+        """Return True if a run or a command may be active in the box."""
 
     def end_work(self, because: str) -> None:
         """End the box's run and commands, which use too much memory. ``because`` is the reason that
@@ -82,7 +82,8 @@ class MemoryLimit:
 
     @property
     def crowded(self) -> bool:
-        """Whether there is too little memory for more work. Then idle boxes should be ended."""
+        """Return True if there is too little memory for more work. Then idle boxes should be
+        ended."""
         boxes = self._boxes()
         if (len(boxes) + 1) * _LEAST > self.limit:
             working = sum(box.busy for box in boxes)

@@ -20,7 +20,7 @@ class CommandOutput:
 
     @property
     def truncated(self) -> bool:
-        """Whether output is left out between ``head`` and ``tail``."""
+        """Return True if output is left out between ``head`` and ``tail``."""
         return self.size > len(self.head) + len(self.tail)
 
     @property
@@ -112,7 +112,7 @@ class UnpackResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChanges:
     """The difference between a box's home folder and an earlier state. ``archive`` is for
-    `Box.import_files`: all files if ``whole`` is true, else the new and changed ones. ``archive``
+    `Box.import_files`: all files if ``whole`` is true, else the new and changed files. ``archive``
     is empty if ``entries`` is 0. ``removed`` are paths that were deleted. ``state`` is the name of
     the folder's present state."""
 

@@ -125,7 +125,7 @@ class SandboxSettings(LiveSettings):
 
     @property
     def has_pip(self) -> bool:
-        """Whether boxes have pip. By default only boxes with egress rules have it."""
+        """Return True if boxes have pip. By default only boxes with egress rules have it."""
         return bool(self.egress_rules) if self.pip is None else self.pip
 
     @property

@@ -1,5 +1,5 @@
-"""Gives boxes to callers. While there is no backend yet, callers wait; if no backend works, they
-get the reason."""
+"""Gives boxes to callers. Callers wait until a backend is open. If no backend works, they get the
+reason."""
 
 import logging
 import secrets
@@ -40,8 +40,8 @@ def installation_id(folder: Path) -> str:
 
 
 _FETCH_AFTER_S = 15.0
-"""Seconds between the first box and the fetch. The bot's start and its first answers have the
-processor for themselves."""
+"""Seconds from the first ready box to the fetch of the packages. Until then, the bot's start and
+its first answers have the processor for themselves."""
 
 
 class BoxSupply:
@@ -77,8 +77,8 @@ class BoxSupply:
         """Open a supply; leaving the context destroys its boxes. If there are no boxes, ``report``
         is called with the reason, and again each time the reason changes.
 
-        ``owner`` is as in `open_backend`. With ``fetch_packages``, packages of boxes that are not
-        there (`BoxPackages`) are fetched in the background.
+        ``owner`` is as in `open_backend`. With ``fetch_packages``, the packages of boxes
+        (`BoxPackages`) are fetched in the background if they are missing.
         """
         supply = cls(settings, first_pause_s)
         supply._fetches_packages = fetch_packages
@@ -95,7 +95,8 @@ class BoxSupply:
 
     @property
     def unavailable(self) -> str:
-        """Why there are no boxes; empty if there are boxes or if the first check still runs."""
+        """Return why there are no boxes; empty if there are boxes or if the first check still
+        runs."""
         return self._failure if self._pool is None and self._decided.is_set() else ""
 
     @property
@@ -132,13 +133,14 @@ class BoxSupply:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The names of the packages beside Python's own that code in boxes can import now."""
+        """The names of the packages that code in boxes can import now in addition to the standard
+        library."""
         packages = self._backend.packages if self._backend is not None else None
         return packages.names if packages is not None else ()
 
     @property
     def crowded(self) -> bool:
-        """Whether idle boxes should be ended to free memory."""
+        """Return True if idle boxes should be ended to free memory."""
         return self._backend is not None and self._backend.crowded
 
     async def images(self) -> tuple[str, ...]:

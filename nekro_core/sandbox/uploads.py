@@ -52,7 +52,7 @@ class BoxUploads:
 
     @contextmanager
     def growing(self, parts: tuple[str, ...], size: int) -> Iterator[None]:
-        """Reserve ``size`` bytes for a file, which may replace one of the same name. If the body
+        """Reserve ``size`` bytes for a file, which may replace a file of the same name. If the body
         fails, the bytes are free again. Raises `BoxFileError` if a limit is reached."""
         before = self._sizes.get(parts, 0)
         more = size - before

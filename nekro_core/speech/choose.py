@@ -14,9 +14,9 @@ from nekro_core.speech.speaker import Speaker, Speech, Transcriber, VoiceInfo, V
 class FallbackSpeaker:
     """A `Speaker` that tries several other speakers in order.
 
-    The next speaker is tried only if a speaker raises `VoiceUnknown`, because it lacks the wanted
-    voice or a voice for the text's language. Any other error is raised, so that a broken engine is
-    noticed.
+    A speaker that lacks the wanted voice, or a voice for the text's language, raises
+    `VoiceUnknown`. Only then is the next speaker tried. Any other error is raised, so that a broken
+    engine is noticed.
     """
 
     def __init__(self, speakers: Sequence[Speaker]) -> None:
@@ -45,12 +45,13 @@ class FallbackSpeaker:
 
 
 def open_transcriber(settings: TranscriberSettings) -> Transcriber | None:
-    """The transcriber that ``settings`` describe, or None if they name no address."""
+    """Return the transcriber that ``settings`` describe; None if they have no address."""
     return HttpTranscriber(settings) if settings.base_url else None
 
 
 def open_speaker(settings: SpeechSettings) -> Speaker:
-    """The speaker that ``settings`` describe. It starts no engine before it is used."""
+    """Return the speaker that ``settings`` describe. Its engine starts only when it is first
+    used."""
     voice = settings.voice or None
     match settings.engine:
         case "espeak":

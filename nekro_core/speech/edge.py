@@ -34,8 +34,8 @@ _VOICES = {
 
 
 class EdgeSpeaker:
-    """A `Speaker` that uses edge-tts. Without network ``voices`` raises `EngineUnavailable`, as
-    ``speak`` does."""
+    """A `Speaker` that uses edge-tts. Without network, `voices` and `speak` raise
+    `EngineUnavailable`."""
 
     name = "edge"
 
@@ -46,8 +46,8 @@ class EdgeSpeaker:
         self._known: tuple[VoiceInfo, ...] = ()
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
-        """Return the voices of the service. Those that `speak` can choose by the text's language
-        come first."""
+        """Return the voices of the service. The voices that `speak` can choose by the text's
+        language come first."""
         if not self._known:
             try:
                 with anyio.fail_after(self._timeout_s):

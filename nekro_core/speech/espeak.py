@@ -16,9 +16,11 @@ from nekro_core.speech.text import clean_text, language_of
 from nekro_core.speech.wav import PcmSound, write_wav
 
 _WORDS_A_MINUTE = 165
-"""Slower than espeak's default of 175, so that it is easier to follow."""
+"""The normal speed in words a minute. It is slower than espeak's default of 175, so that it is
+easier to follow."""
 _MOST_SECONDS = 600.0
-"""The longest sound in seconds. Two thousand digits, read as one number, would be far longer."""
+"""The longest sound in seconds. A text of 2,000 digits, which is read as one number, would be far
+longer."""
 
 _FIRST = ("en-us", "cmn", "ja", "en-gb", "ko", "yue", "ru", "de", "fr", "es")
 _CODES = {"en": "en-us", "zh": "cmn", "zh-cn": "cmn", "zh-tw": "cmn", "zh-hk": "yue", "pt": "pt-br"}
@@ -33,8 +35,8 @@ class EspeakSpeaker:
     The default ``voice`` speaks texts in its language. For other texts, a voice of their language
     is chosen. A voice is named by its language (``en-us``, ``cmn``, ``ja``; ``zh`` and ``zh-CN``
     are understood). A variant after a plus sign makes it sound like another person: ``en-us+f3``.
-    Japanese is read with a dictionary (see `nekro_core.speech.japanese`). Without it, Japanese
-    texts raise `EngineUnavailable`, since espeak would spell the kanji.
+    Japanese is read with a dictionary (see `nekro_core.speech.japanese`). Without the dictionary,
+    Japanese texts raise `EngineUnavailable`, since espeak cannot read kanji.
     """
 
     name = "espeak"
@@ -102,7 +104,8 @@ class EspeakSpeaker:
             default = self._resolve(self._default, names)
             if languages[default.partition("+")[0]].partition("-")[0] == language:
                 return default
-        # The English voice reads texts in languages without a voice: odd sound is better than none.
+        # If the language has no voice, the English voice reads the text: a strange sound is better
+        # than none.
         return _find(language, names) or _find("en", names) or names[0]
 
     def _resolve(self, voice: str, names: Sequence[str]) -> str:
@@ -120,8 +123,8 @@ class EspeakSpeaker:
 
 
 def _find(tag: str, names: Sequence[str]) -> str | None:
-    """Find the voice for a language tag: the voice of the whole tag, else of its language without a
-    region, else of its language with any region."""
+    """Find the voice for a language tag: the voice of the whole tag; if there is none, the voice of
+    its language without a region; if there is none, a voice of its language with any region."""
     plain = tag.partition("-")[0]
     for wanted in (_CODES.get(tag, tag), _CODES.get(plain, plain), f"{plain}-{plain}"):
         if wanted in names:

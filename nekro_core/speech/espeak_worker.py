@@ -47,7 +47,8 @@ class EspeakLibrary:
             raise OSError(f"espeak-ng does not start with the data in {data}")
         self._samples = bytearray()
         self._most_bytes = 0
-        # ctypes keeps no reference, and the library must not call a collected callback.
+        # Keep a reference to the callback, because ctypes keeps none: the library must not call a
+        # function that was garbage-collected.
         self._callback = _Callback(self._receive)
         self._library.espeak_SetSynthCallback(self._callback)
         self._library.espeak_ListVoices.restype = ctypes.POINTER(ctypes.POINTER(_Voice))
@@ -55,22 +56,22 @@ class EspeakLibrary:
     def voices(self) -> dict[str, str]:
         """Return the voices: language codes, each with the name that loads the voice.
 
-        Some voices (``fr-fr``) cannot be loaded by their code, because the library compares it with
-        file names.
+        Some voices, such as ``fr-fr``, cannot be loaded by their code, because the library compares
+        the code with file names.
         """
         listed = self._library.espeak_ListVoices(None)
         names: dict[str, str] = {}
         position = 0
         while listed[position]:
             voice = listed[position].contents
-            # One priority byte, then the code.
+            # The first byte is the priority, then follows the code.
             code = voice.languages[1:].decode("ascii", "replace")
             names.setdefault(code, voice.identifier.decode("ascii", "replace"))
             position += 1
         return names
 
     def speak(self, text: str, voice: str, words_a_minute: int, most_seconds: float) -> bytes:
-        """Return 16-bit PCM. It ends soon after ``most_seconds`` of sound."""
+        """Return 16-bit PCM. The sound is cut off soon after ``most_seconds``."""
         if self._library.espeak_SetVoiceByName(voice.encode()) != _OK:
             raise LookupError(voice)
         self._library.espeak_SetParameter(_RATE, words_a_minute, 0)

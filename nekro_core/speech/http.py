@@ -15,9 +15,9 @@ _MOST_BYTES = 100_000_000
 class HttpSpeaker:
     """A `Speaker` that asks an endpoint for WAV.
 
-    The endpoint decides which voices exist, and most endpoints cannot list them. So any name is
-    sent, and if the endpoint refuses the request with a text about the voice, `VoiceUnknown` is
-    raised. Such engines speak the language that the text is written in.
+    The endpoint decides which voices exist, and most endpoints cannot list them. So any name of a
+    voice is sent. If the endpoint refuses the request with a text about the voice, `VoiceUnknown`
+    is raised. Such engines speak the language in which the text is written.
     """
 
     name = "http"
@@ -32,7 +32,8 @@ class HttpSpeaker:
         )
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
-        """The configured voice and the names that most endpoints know; ``mul`` is any language."""
+        """Return the configured voice and the names that most endpoints know. The language tag
+        ``mul`` means any language."""
         names = dict.fromkeys((self._settings.voice, *_VOICES))
         return tuple(VoiceInfo(name=name, language="mul") for name in names if name)
 

@@ -1,7 +1,7 @@
 """Converts kanji to kana, for engines that cannot read Japanese.
 
-espeak-ng reads a kanji as "Chinese letter", and also spells the kana beside the kanji. MeCab with
-the IPA dictionary knows the readings, and knows where は is read "wa" and へ is read "e". It reads
+espeak-ng says "Chinese letter" for a kanji, and also spells the kana next to kanji. MeCab with the
+IPA dictionary knows how kanji are read, and where は is read "wa" and へ is read "e". It reads
 names and some counters wrong.
 """
 
@@ -21,7 +21,7 @@ _MYRIADS = ("", "万", "億", "兆")
 
 
 def dictionary_installed() -> bool:
-    """Whether the dictionary is installed."""
+    """Return True if the dictionary is installed."""
     return find_spec("fugashi") is not None and find_spec("ipadic") is not None
 
 
@@ -62,7 +62,8 @@ def _whole_in_kanji(digits: str) -> str:
         for place, digit in enumerate(reversed(group)):
             if digit == "0":
                 continue
-            # The digit one is spoken before 万, but not before 十, 百 and 千.
+            # Write the digit one before 万, but not before 十, 百 and 千, because it is not spoken
+            # there.
             numeral = "" if digit == "1" and place else _DIGITS[int(digit)]
             spelled = f"{numeral}{_TENS[place]}{spelled}"
         groups.append(f"{spelled}{_MYRIADS[power]}" if spelled else "")

@@ -35,7 +35,8 @@ class PiperSpeaker:
     def __init__(self, *, folder: Path | None = None, voice: str | None = None) -> None:
         self._folder = folder
         self._default = voice
-        # The worker first reads a model of 60 MB. Speaking takes about a third of the sound's time.
+        # The time-out is long, because the worker first reads a model of 60 MB, and speaking takes
+        # about a third of the duration of the sound.
         self._worker = SpeechWorker("nekro_core.speech.piper_worker", timeout_s=300)
 
     async def voices(self) -> tuple[VoiceInfo, ...]:

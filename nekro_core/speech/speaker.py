@@ -1,4 +1,5 @@
-"""The interface of a voice engine: text in, sound out.
+"""Defines the interfaces of voice engines: a speaker turns text into sound, and a transcriber turns
+sound into text.
 
 Errors::
 
@@ -40,7 +41,7 @@ class EngineUnavailable(SpeechError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speech:
-    """Sound: a whole WAV file, 16-bit PCM mono, and its length in seconds.
+    """A sound: a whole WAV file, 16-bit PCM mono, and its length in seconds.
 
     Attributes:
         wav: A whole WAV file, 16-bit PCM, mono.
@@ -112,8 +113,8 @@ class SpeechWorker(WorkerProcess):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """The text of a voice; empty if no one speaks in it. ``language`` is the engine's name for the
-    language; empty if it gives none."""
+    """The text of a voice; empty if nobody speaks in it. ``language`` is the engine's name for the
+    language; empty if the engine gives none."""
 
     text: str
     language: str = ""

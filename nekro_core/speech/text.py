@@ -1,4 +1,4 @@
-"""Removes from a text what cannot be spoken, and recognizes its language."""
+"""Removes the parts of a text that cannot be spoken, and recognizes the language of a text."""
 
 import re
 import unicodedata
@@ -10,8 +10,9 @@ MAX_CHARACTERS = 2_000
 _CODE_MARKS = re.compile(r"[`*_#>|~]{1,}")
 _SPACES = re.compile(r"\s+")
 
-# The first entry that occurs in the text decides. Scripts that several languages share come later:
-# kana is before Han because Japanese has both. Letters of one language are before their script.
+# The first entry whose pattern occurs in the text decides the language. Scripts that several
+# languages use come later: kana is before Han, because Japanese has both. Letters that only one
+# language has come before the whole script.
 _LANGUAGE_MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (language, re.compile(pattern))
     for language, pattern in (
@@ -62,7 +63,8 @@ def clean_text(text: str) -> str:
         raise TextUnspeakable(
             f"{len(text)} characters are too long to speak: send at most {MAX_CHARACTERS:,} at once"
         )
-    # NFKC first, so that half-width kana and full-width letters are read as normal ones.
+    # Apply NFKC first, so that half-width kana and full-width letters are read like normal kana and
+    # letters.
     text = unicodedata.normalize("NFKC", _without_surrogates(text))
     text = "".join(character if _is_spoken(character) else " " for character in text)
     text = _SPACES.sub(" ", _CODE_MARKS.sub(" ", text)).strip()
@@ -75,7 +77,8 @@ def clean_text(text: str) -> str:
 
 
 def language_of(text: str) -> str:
-    """Return the language that the script of ``text`` suggests, as a BCP 47 tag; else English."""
+    """Return the language that the script of ``text`` suggests, as a BCP 47 tag. If the script
+    suggests none, return English."""
     for language, mark in _LANGUAGE_MARKS:
         if mark.search(text):
             return language

@@ -51,8 +51,8 @@ def read_wav(data: bytes) -> PcmSound:
     """Read a 16-bit PCM WAV file; several channels are mixed to one.
 
     If a size in the file is larger than the rest of the file, the rest is used. A program that
-    streams writes 0 or the largest number as the size of the sound. Both mean all bytes that
-    follow. Raises `NotWav`.
+    writes the file as a stream sets the size of the sound to 0 or to the largest number. Both
+    numbers mean all bytes that follow. Raises `NotWav`.
     """
     if len(data) < 12 or data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         raise NotWav(f"expected a WAV file (RIFF ... WAVE), got {len(data)} bytes: {data[:12]!r}")

@@ -15,8 +15,8 @@ _COLUMNS = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
     """One action of an operator. ``outcome`` is empty while it runs, and stays empty if the process
-    was killed meanwhile. Values are JSON. ``undone_by`` is the entry that took the change back; 0
-    if there is none."""
+    was killed meanwhile. Values are JSON. ``undone_by`` is the entry of the action that undid this
+    action; 0 if there is none."""
 
     entry_id: int
     at: float
@@ -98,7 +98,7 @@ class AuditRepository:
         )
 
     async def mark_undone(self, entry_id: int, by: int) -> None:
-        """Store that the entry ``by`` took this change back."""
+        """Store that the action with the entry ``by`` undid this change."""
         await self._database.write(
             SqlStatement("UPDATE audit_log SET undone_by = ? WHERE id = ?", (by, entry_id))
         )

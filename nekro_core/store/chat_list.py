@@ -15,7 +15,7 @@ from nekro_core.store.values import PRICED, Usage
 MAX_PAGE = 500
 """Maximum number of chats, members or messages of one call."""
 _MOST_NAMED = 2_000
-"""Maximum number of people whose name has the searched text and whose private chats are listed."""
+"""A search by name lists the private chats of at most this many people."""
 _ROLES_WITHIN = 2_000
 """Number of newest messages of a chat from which the roles of its members are read."""
 LINE_COLUMNS = ", ".join((*INSERT.columns, "decision", "decision_detail", "turn_id"))
@@ -35,7 +35,8 @@ class ChatSummary:
         newest: The newest record; None if it was deleted a moment ago.
         messages: How many messages people wrote, of all time.
         sent: How many messages the bot sent, of all time.
-        used: What its turns used, of all time. The number of steps includes requests of plugins.
+        used: What the chat's turns used, of all time. Its field ``steps`` also counts the plugins'
+            requests to models.
     """
 
     chat_key: ChatKey
@@ -63,7 +64,8 @@ class ChatMember:
     Attributes:
         user_id: The platform's id.
         name: The latest name; empty if not known.
-        role: The role at the newest message; None if the person has written nothing for long.
+        role: The role that the person had at their newest message; None if the person has not
+            written for a long time.
         messages: How many messages the person wrote, of all time.
         day: What the person's turns in this chat used in the last 24 hours.
         ever: What they used of all time.
@@ -79,14 +81,15 @@ class ChatMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryLine:
-    """A record with what the bot decided about it; None if nothing is stored."""
+    """A record, and what the bot decided about it. The decision is None if none is stored."""
 
     record: Record
     decision: MessageDecision | None
 
 
 class ChatListRepository:
-    """Reads lists of chats, and what is in them. ``clock`` returns seconds since 1970."""
+    """Reads lists of chats, their members and their records. ``clock`` returns seconds since
+    1970."""
 
     def __init__(
         self,
@@ -118,9 +121,10 @@ class ChatListRepository:
         Args:
             adapter: Only chats of this platform.
             instance: Only chats of this account.
-            text: Only chats whose name or key contains this text, or that are the private chat of a
-                person with such a name.
-            where: Only chats for which this is true. It is called for as few chats as possible.
+            text: Only chats whose name or key contains this text, and private chats of people whose
+                name contains it.
+            where: Only chats for which this function returns True. It is called for as few chats as
+                possible.
             before: `ChatsPage.before` of the page before; 0 for the first page.
             limit: Maximum number of chats, at most `MAX_PAGE`.
         """
@@ -152,8 +156,8 @@ class ChatListRepository:
         return (await self._whole([(seq, chat_key)]))[0] if seq else None
 
     async def members(self, chat_key: ChatKey, *, limit: int = 200) -> list[ChatMember]:
-        """List the people who wrote in a chat or woke its turns. Those who wrote the most messages
-        are first. The numbers lack what happened in the last seconds."""
+        """List the people who wrote in a chat or woke its turns. The people who wrote the most
+        messages are first. What happened in the last seconds is not counted yet."""
         rows = await self._database.read(
             "SELECT * FROM statistics WHERE period = ? AND dimension = ? AND name = ? "
             "ORDER BY messages DESC, member LIMIT ?",
@@ -181,7 +185,7 @@ class ChatListRepository:
         self, chat_key: ChatKey, *, before: int = 0, after: int = 0, limit: int = 50
     ) -> list[HistoryLine]:
         """Get records of a chat, oldest first: the newest before the record ``before``, or the
-        oldest after the record ``after``. Without either, the newest of all."""
+        oldest after the record ``after``. If both are 0, get the newest records of the chat."""
         after_only = bool(after) and not before
         rows = await self._database.read(
             f"SELECT {LINE_COLUMNS} FROM messages WHERE chat_key = ? AND seq > ? AND seq < ? "
@@ -199,7 +203,7 @@ class ChatListRepository:
         return line_of(rows[0]) if rows else None
 
     async def _whole(self, found: Sequence[tuple[int, ChatKey]]) -> tuple[ChatSummary, ...]:
-        """Read what a page shows of these chats."""
+        """Read the names, newest records and sums of these chats."""
         if not found:
             return ()
         marks = ", ".join("?" * len(found))
@@ -245,7 +249,7 @@ class ChatListRepository:
         )
 
     async def _people_named(self, text: str) -> frozenset[tuple[str, str]]:
-        # SQLite's LIKE ignores the case by itself, and without LOWER takes half the time.
+        # SQLite's LIKE ignores the case of letters. It takes half the time of LIKE with LOWER.
         like = "ILIKE" if self._database.dialect == "postgres" else "LIKE"
         rows = await self._database.read(
             f"SELECT instance, user_id FROM users WHERE name {like} ? ESCAPE '!' LIMIT ?",

@@ -6,10 +6,10 @@ from nekro_core.store.console_people import COLUMNS, ConsolePerson, person_of
 from nekro_core.store.database import Database, Row, SqlStatement
 
 USED_EVERY_S = 60.0
-"""Seconds between two writes of the time at which a session or token was last used. So a page that
-makes many requests writes one row a minute."""
+"""The time at which a session or token was last used is written at most once in this many seconds.
+So a page that makes many requests causes one write a minute."""
 MOST_SESSIONS = 50
-"""Maximum number of sessions of one person. One more login ends the session that was used least
+"""Maximum number of sessions of one person. A further login ends the session that was used least
 recently."""
 
 
@@ -70,8 +70,9 @@ class ConsoleSessionRepository:
         user_agent: str,
         replaced: str = "",
     ) -> bool:
-        """Add a session and delete the one with the hash ``replaced``, the expired ones, and the
-        person's oldest ones above `MOST_SESSIONS`. False if the person may not log in."""
+        """Add a session. Delete the session with the hash ``replaced``, all expired sessions, and
+        the person's oldest sessions above `MOST_SESSIONS`. Returns False if the person may not log
+        in."""
         added, *_ = await self._database.write(
             SqlStatement(
                 "INSERT INTO console_sessions (person_id, session_hash, created, last_used, "

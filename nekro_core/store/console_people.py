@@ -53,7 +53,8 @@ _KEEPS_AN_OWNER = (
     "(role <> 'owner' OR state <> 'active' OR EXISTS (SELECT 1 FROM console_people o "
     "WHERE o.role = 'owner' AND o.state = 'active' AND o.id <> console_people.id))"
 )
-"""A condition of an UPDATE that takes an owner away: another active owner must remain."""
+"""The condition of an UPDATE that disables a person or changes the person's role: if the person is
+an active owner, there must be another active owner."""
 
 
 class ConsolePeopleRepository:
@@ -98,7 +99,7 @@ class ConsolePeopleRepository:
         )
 
     async def rename(self, person_id: int, name: str, name_key: str) -> None:
-        """Change a name. Raises `UniqueConflict` if another person has it."""
+        """Change a person's name. Raises `UniqueConflict` if another person has this name."""
         (rows,) = await self._database.write(
             SqlStatement(
                 "UPDATE console_people SET name = ?, name_key = ? WHERE id = ? AND NOT EXISTS "
@@ -142,13 +143,13 @@ class ConsolePeopleRepository:
         )
 
     async def set_password(self, person_id: int, password_hash: str) -> bool:
-        """Store the hash of a new password. An empty one takes the password away."""
+        """Store the hash of a new password. An empty text removes the password."""
         return await self._changed(
             "UPDATE console_people SET password_hash = ? WHERE id = ?", password_hash, person_id
         )
 
     async def invite(self, person_id: int, token_hash: str, expires: float) -> None:
-        """Store an invitation. An earlier one of the person no longer works."""
+        """Store an invitation. An earlier invitation of the person no longer works."""
         await self._database.write(
             SqlStatement("DELETE FROM console_invitations WHERE person_id = ?", (person_id,)),
             SqlStatement(
@@ -172,7 +173,7 @@ class ConsolePeopleRepository:
         """Use an invitation up: the person gets this password, and their sessions end.
 
         Returns the person's number; None if the invitation was used, has expired or is not known.
-        Of two calls at the same time, one succeeds.
+        If two calls are made at the same time, only one succeeds.
         """
         person = "(SELECT person_id FROM console_invitations WHERE token_hash = ? AND expires > ?)"
         changed, _, _ = await self._database.write(
@@ -197,8 +198,8 @@ class ConsolePeopleRepository:
     async def confirm_second_factor(
         self, person_id: int, secret: str, step: int, code_hashes: Sequence[str]
     ) -> bool:
-        """Let the pending secret be the second factor, and replace the recovery codes. False if
-        another secret is pending by now."""
+        """Make the pending secret the second factor, and replace the recovery codes. Returns False
+        if the pending secret is no longer ``secret``."""
         ours = "(SELECT id FROM console_people WHERE id = ? AND totp_secret = ?)"
         results = await self._database.write(
             SqlStatement(
@@ -234,8 +235,9 @@ class ConsolePeopleRepository:
         )
 
     async def use_step(self, person_id: int, step: int) -> bool:
-        """Mark the code of a time step, and all older ones, as used. False if this step or a later
-        one was used before. Of two calls at the same time, one succeeds."""
+        """Mark the code of a time step, and all older codes, as used. Returns False if the code of
+        this step or of a later step was used before. If two calls are made at the same time, only
+        one succeeds."""
         return await self._changed(
             "UPDATE console_people SET totp_step = ? WHERE id = ? AND totp_step < ?",
             step,

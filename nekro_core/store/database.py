@@ -1,9 +1,9 @@
 """Reads from and writes to the database. One task commits all writes, in the order of their calls.
 
 A read goes straight to the engine. A write is queued. The task takes all queued writes and commits
-them together. So under load many writes share a commit, which is the slow part on SQLite; without
-load a write does not wait for others. Since writes are committed in the order of their calls, once
-a row is visible, no row with a lower number appears.
+them together. A commit is the slow part on SQLite; under load many writes share one commit. Without
+load, a write does not wait for other writes. Since writes are committed in the order of their
+calls, once a row is visible, no row with a lower number appears.
 
 SQL statements have ``?`` for values and use only syntax that both SQLite and PostgreSQL understand.
 """
@@ -74,7 +74,8 @@ class _Write:
 
 
 _LATER_S = 1.0
-"""Seconds after which statements of `Database.write_later` are committed if nothing else is."""
+"""Statements of `Database.write_later` are committed after this many seconds, unless an earlier
+transaction has included them."""
 Later = Callable[[], Sequence[SqlStatement]]
 
 
@@ -145,11 +146,10 @@ class Database:
     def write_later(self, take: Later) -> None:
         """Commit statements together with the next transaction, or after a second.
 
-        So they need no commit of their own while the bot has more to write than single messages.
-        ``take`` is
-        called when the commit begins. It returns the statements, and it must not raise. To call
-        this again with the same ``take`` before the commit changes nothing. A statement that fails
-        is logged and lost.
+        While the bot writes other transactions, these statements need no separate commit. ``take``
+        is called when the commit begins. It returns the statements, and it must not raise. A second
+        call with the same ``take`` before the commit changes nothing. If a statement fails, that is
+        logged and the statement is lost.
         """
         self._later[take] = None
         if self._later_due is None:
@@ -179,8 +179,8 @@ class Database:
             await self._commit(taken)
 
     def _needs_transaction(self) -> bool:
-        """Whether the next commit has several statements. One statement alone commits faster, so it
-        does not take others along."""
+        """Return True if the next commit has several statements. A single statement commits faster
+        without a transaction, so the statements of `write_later` are not added to it."""
         return len(self._waiting) > 1 or len(self._waiting[0].statements) > 1
 
     def close(self) -> None:

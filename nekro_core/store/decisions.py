@@ -1,7 +1,8 @@
 """Stores for each message why the bot answered it, or why not.
 
-The decision is a part of the message's row, so it is deleted with the message. It is written with a
-write that is made anyway, or a moment later; no message and no answer waits for it.
+The decision is a part of the message's row, so it is deleted with the message. It is written
+together with the next transaction, or within a second. Messages and answers do not wait for this
+write.
 """
 
 from collections import defaultdict
@@ -14,8 +15,8 @@ from nekro_core.store.database import Database, Row, SqlStatement
 _MOST_DETAIL = 200
 """Maximum number of characters of a detail that are stored."""
 _UNDECIDED = 2_000
-"""How many of the newest messages are searched for ones that an earlier process left undecided.
-Decisions are written within a second, so there are few."""
+"""Number of newest messages in which messages without a decision of an earlier process are looked
+for. Decisions are written within a second, so there are few such messages."""
 _ROWS = 500
 """Maximum number of messages in one statement."""
 
@@ -34,22 +35,24 @@ class DecisionReason(StrEnum):
     FORCED = "forced"
     """Answered: a plugin demanded it. The detail is the plugin's key."""
     WOKEN = "woken"
-    """Answered: a line of a timer, a webhook or a plugin for the agent."""
+    """Answered: it is a line for the agent, written by a timer, a webhook or a plugin."""
     GOES_ON = "goes_on"
-    """Answered: it goes on talking to the bot. The detail says how likely, and why."""
+    """Answered: its author probably continues a conversation with the bot. The detail says how
+    likely this is, and why."""
     UNASKED = "unasked"
-    """Answered: it asks nothing of the bot, but the bot has something to say. The detail says
+    """Answered although it does not ask the bot: the bot had something to say. The detail says
     why."""
     FOLLOWED = "followed"
     """Read by the turn that answered another message of the same person."""
 
     NOT_ADDRESSED = "not_addressed"
-    """Not answered: nothing in it calls the bot. The detail may say how likely it goes to the bot,
-    and why."""
+    """Not answered: it does not call the bot. The detail may say how likely the message is meant
+    for the bot, and why."""
     PRIVATE_OFF = "private_off"
     """Not answered: the settings say that private chats are not answered."""
     OTHER_NOTICE = "other_notice"
-    """Not answered: it is an event of the chat and no message. The detail is its kind."""
+    """Not answered: it is an event of the chat (such as a new member), not a message. The detail is
+    the kind of the event."""
     EMPTY = "empty"
     """Not answered: it has no content."""
     TOO_OLD = "too_old"
@@ -61,7 +64,7 @@ class DecisionReason(StrEnum):
     IGNORED_PERSON = "ignored_person"
     """Not answered: the operator's file says that its author is ignored."""
     ANSWERED_ELSEWHERE = "answered_elsewhere"
-    """Not answered: a matcher of NoneBot took it."""
+    """Not answered: a plugin of NoneBot (a matcher) handled it."""
     BLOCKED_BY_PLUGIN = "blocked_by_plugin"
     """Not answered: a plugin's hook forbade it. The detail is the plugin's key."""
     HIDDEN_BY_PLUGIN = "hidden_by_plugin"
@@ -71,7 +74,7 @@ class DecisionReason(StrEnum):
     COMMAND_FLOOD = "command_flood"
     """Not answered: its author wrote too many commands."""
     COOLDOWN = "cooldown"
-    """Not answered: its author woke so many turns that it may be a bot."""
+    """Not answered: its author woke so many turns that the author may be a bot."""
     OVERFLOW = "overflow"
     """Not answered: too many messages of its author waited for an answer."""
     RECALLED = "recalled"
@@ -87,7 +90,7 @@ class DecisionReason(StrEnum):
 
     @property
     def asks(self) -> bool:
-        """Whether a message with this reason asks for a turn."""
+        """True if a message with this reason asks for a turn."""
         return self in _ASKS
 
 
@@ -135,8 +138,8 @@ class DecisionRepository:
         self._database.write_later(self._take)
 
     async def of(self, seq: int) -> MessageDecision | None:
-        """Get the decision about a message. None if there is none (yet): the bot has just received
-        the message, it is a line of the bot, or an earlier version of the bot received it."""
+        """Get the decision about a message. Returns None if the bot has not decided yet, if the
+        message is the bot's own, or if a version of the bot without decisions received it."""
         rows = await self._database.read(
             "SELECT decision, decision_detail, turn_id FROM messages WHERE seq = ?", seq
         )
@@ -166,8 +169,8 @@ class DecisionRepository:
         )
 
     def _take(self) -> Sequence[SqlStatement]:
-        """Return the statements for all noted decisions: one for all messages about which the bot
-        decided the same."""
+        """Return the statements that store all noted decisions. Messages with the same decision
+        share one statement."""
         noted = [*self._noted.items()]
         self._noted.clear()
         return [
@@ -178,8 +181,8 @@ class DecisionRepository:
 
 
 def decision_in(row: Row) -> MessageDecision | None:
-    """Return the decision that a row of ``messages`` holds. A reason that this version does not
-    know counts as none."""
+    """Return the decision that a row of ``messages`` holds. If this version of the bot does not
+    know the reason, return None."""
     try:
         reason = DecisionReason(row["decision"])
     except ValueError:
@@ -191,7 +194,7 @@ def decided_statement(
     decision: MessageDecision, seqs: Sequence[int], *, running: str = ""
 ) -> SqlStatement:
     """Return the statement that stores a decision about these messages. With ``running``, a chat
-    key, the turn is the one that runs in this chat."""
+    key, the statement stores the turn that is running in this chat."""
     turn, values = "?", (decision.turn_id,) if not running else (running,)
     if running:
         turn = "(SELECT id FROM turns WHERE running_chat = ?)"

@@ -85,7 +85,8 @@ class DeliveryRepository:
                     (True, instance, unique, row.record_seq),
                 ),
                 SqlStatement(
-                    # The write must succeed even if a platform gives an id twice.
+                    # Keep the old unique id if another message has the new id: the write must
+                    # succeed even if a platform gives the same id to two messages.
                     "UPDATE messages SET state = ?, message_id = ?, unique_id = CASE WHEN EXISTS "
                     "(SELECT 1 FROM messages o WHERE o.instance = ? AND o.unique_id = ?) "
                     "THEN unique_id ELSE ? END WHERE seq = ?",
@@ -125,8 +126,7 @@ class DeliveryRepository:
             "AND NOT (d.state = ? AND EXISTS (SELECT 1 FROM runs r "
             "JOIN turns t ON t.id = r.turn_id "
             "WHERE r.run_id = d.run_id AND t.stop = 'stopped')) "
-            # Sending this message again would change the order: a later message of the chat was
-            # sent.
+            # A later message of the chat was sent. Sending this message now would change the order.
             "AND NOT (d.state = ? AND EXISTS (SELECT 1 FROM deliveries n "
             "WHERE n.chat_key = d.chat_key AND n.id > d.id AND n.state = ?)) ORDER BY d.id",
             DeliveryState.PENDING.value,
@@ -157,8 +157,9 @@ class DeliveryRepository:
         if before:
             where += " AND id < (SELECT id FROM deliveries WHERE delivery_id = ?)"
             more.append(before)
-        # For each state on its own, so that the index of the states gives the order. With all of
-        # them in one condition, SQLite would read the newest rows until enough have such a state.
+        # Select the rows of each state separately, so that the index of the states gives the order.
+        # With all states in one condition, SQLite would read the newest rows of all states until it
+        # has found enough.
         newest = f"SELECT id FROM deliveries WHERE {where} ORDER BY id DESC LIMIT ?"
         of_each = " UNION ALL ".join(
             f"SELECT id FROM ({newest}) AS s{number}" for number in range(len(states))
@@ -171,8 +172,8 @@ class DeliveryRepository:
         return [_row(row) for row in rows]
 
     async def count(self, *states: DeliveryState, most: int = 1000) -> int:
-        """Count the rows in any of these states. Not more than ``most`` are counted, so the answer
-        comes fast however many there are."""
+        """Count the rows in any of these states. At most ``most`` rows are counted, so that the
+        answer comes fast."""
         (row,) = await self._database.read(
             "SELECT COUNT(*) AS number FROM (SELECT 1 AS one FROM deliveries WHERE state IN "
             f"({', '.join('?' * len(states))}) LIMIT ?) AS found",

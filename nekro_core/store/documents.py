@@ -24,14 +24,15 @@ _ADD = (
 
 
 class DatabaseDocuments:
-    """A `nekro_core.system.documents.DocumentStore` in the database. A revision is a number, and
-    the unique key of name and number lets only one of several writers have the next one.
+    """A `nekro_core.system.documents.DocumentStore` in the database. Each revision of a document
+    has a number. Name and number together are a unique key, so if several writers store the next
+    revision at the same time, only one succeeds.
 
     Args:
         database: The open database.
         secret: The names, or patterns of names, of the documents that contain secrets: no earlier
             revisions of them are kept, and no error quotes them.
-        kept: The number of revisions to keep, with the current one.
+        kept: The number of revisions to keep, including the current revision.
         clock: Returns seconds since 1970.
     """
 
@@ -49,7 +50,7 @@ class DatabaseDocuments:
         self._kept = kept
 
     def with_secrets(self, secret: Collection[str]) -> "DatabaseDocuments":
-        """Return the same documents, of which those in ``secret`` contain secrets."""
+        """Return the same documents, with ``secret`` as the names of those that contain secrets."""
         return DatabaseDocuments(self._database, clock=self._clock, secret=secret, kept=self._kept)
 
     async def read(self, name: str) -> Document | None:
@@ -68,8 +69,8 @@ class DatabaseDocuments:
         return str(await self._add(name, text, expected, removed=False))
 
     async def remove(self, name: str, *, expected: str) -> None:
-        """See `DocumentStore.remove`. It adds a row without text, so that the numbers go on, and
-        another process notices."""
+        """See `DocumentStore.remove`. It adds a row without text. So the revision numbers continue,
+        and other processes notice the removal."""
         await self._add(check_name(name), "", expected, removed=True)
 
     async def listed(self, *patterns: str) -> Mapping[str, str]:

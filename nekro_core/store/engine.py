@@ -1,4 +1,4 @@
-"""Defines the interface of a database engine, and adds advice to the errors of its driver."""
+"""Defines the interface of a database engine, and adds advice to the error texts of drivers."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,7 +22,7 @@ class DatabaseEngine(Protocol):
 
     @property
     def takes_nul(self) -> bool:
-        """Whether a text may contain the character U+0000."""
+        """True if a text may contain the character U+0000."""
 
     async def read(self, sql: str, values: Sequence[Value]) -> Rows:
         """Run a query and return its rows. Raises `StoreUnavailable`."""

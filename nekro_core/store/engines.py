@@ -1,28 +1,20 @@
 """Opens the engine of a database URL and brings its tables up to date."""
 
 import re
-import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
-from tortoise.backends.base.config_generator import expand_db_url
-from tortoise.context import TortoiseContext
-from tortoise.exceptions import BaseORMException
-
-from nekro_core.store.engine import DatabaseEngine, explain
+from nekro_core.store.engine import DatabaseEngine
 from nekro_core.store.errors import StoreUnavailable
 from nekro_core.store.settings import StoreSettings
-from nekro_core.store.sqlite import SqliteEngine
-from nekro_core.store.upgrade import (
-    configuration,
-    upgrade_connection,
-    upgrade_file,
-    upgrade_server,
-)
+from nekro_core.store.sqlite import IN_MEMORY, SqliteEngine
+from nekro_core.store.upgrade import upgrade_file
 
-_SQLITE = "tortoise.backends.sqlite"
+_PRAGMAS = {"journal_mode": "WAL", "journal_size_limit": "16384", "foreign_keys": "ON"}
+"""Settings of a SQLite connection. Those in the URL come before them. The limit is in bytes."""
 _POSTGRES = "tortoise.backends.asyncpg"
 _PASSWORD = re.compile(r"(?<=:)[^:@/\s]+(?=@)")
 
@@ -32,38 +24,39 @@ async def open_engine(
     url: str, settings: StoreSettings, clock: Callable[[], float]
 ) -> AsyncIterator[DatabaseEngine]:
     """Open the engine of a Tortoise URL. Raises the errors of `Store.open`."""
-    engine, credentials = _parse(url)
-    if engine == _SQLITE:
-        where = url.partition("?")[0]
-        async with _sqlite(where, credentials, settings, clock) as opened:
-            yield opened
+    if url.startswith("sqlite:"):
+        opening = _sqlite(url, settings, clock)
     else:
-        async with _postgres(credentials, settings) as opened:
-            yield opened
+        opening = _postgres(_parse(url), settings)
+    async with opening as opened:
+        yield opened
 
 
 @asynccontextmanager
 async def _sqlite(
-    where: str, credentials: dict[str, Any], settings: StoreSettings, clock: Callable[[], float]
+    url: str, settings: StoreSettings, clock: Callable[[], float]
 ) -> AsyncIterator[DatabaseEngine]:
-    credentials.setdefault("synchronous", settings.synchronous)
-    # Overwrite deleted data, so that an erased person's data does not stay in free pages.
-    credentials.setdefault("secure_delete", 1)
-    credentials.setdefault("busy_timeout", int(settings.busy_timeout_s * 1000))
-    in_memory = credentials["file_path"] == ":memory:"
-    if not in_memory:
-        path = Path(credentials["file_path"])
-        await upgrade_file(path, copies=settings.copies, clock=clock)
-    async with TortoiseContext() as context:
+    parts = urlsplit(url)
+    path = parts.netloc + parts.path
+    if not path:
+        raise _unusable(url, "it names no file")
+    pragmas = {
+        **_PRAGMAS,
+        "synchronous": settings.synchronous,
+        # Overwrite deleted data, so that an erased person's data does not stay in free pages.
+        "secure_delete": 1,
+        "busy_timeout": int(settings.busy_timeout_s * 1000),
+        **dict(parse_qsl(parts.query)),
+    }
+    if path != IN_MEMORY:
+        await upgrade_file(Path(path), copies=settings.copies, clock=clock)
+    async with AsyncExitStack() as stack:
         try:
-            await context.init(configuration(_SQLITE, credentials))
-            connection = context.db()
-            await connection.execute_query("SELECT 1")
-        except (BaseORMException, sqlite3.Error, OSError) as error:
-            raise StoreUnavailable(f"{where}: {explain(str(error))}") from error
-        if in_memory:
-            await upgrade_connection(connection)
-        yield SqliteEngine(connection)
+            opened = await stack.enter_async_context(SqliteEngine.open(path, pragmas))
+            await opened.read("SELECT 1", ())
+        except StoreUnavailable as error:
+            raise StoreUnavailable(f"{url.partition('?')[0]}: {error}") from error
+        yield opened
 
 
 @asynccontextmanager
@@ -80,19 +73,26 @@ async def _postgres(
         ) from error
     # Migrate only while holding the lock.
     async with PostgresEngine.open(credentials, patience_s=settings.busy_timeout_s) as engine:
+        # Tortoise, which a bot with a SQLite file does not need
+        from nekro_core.store.migrate import configuration, upgrade_server  # noqa: PLC0415
+
         await upgrade_server(configuration(_POSTGRES, credentials))
         yield engine
 
 
-def _parse(url: str) -> tuple[str, dict[str, Any]]:
-    said = ""
+def _parse(url: str) -> dict[str, Any]:
+    from tortoise.backends.base.config_generator import expand_db_url  # noqa: PLC0415 - as above
+    from tortoise.exceptions import BaseORMException  # noqa: PLC0415
+
     try:
         parsed = expand_db_url(url)
     except (BaseORMException, ValueError) as error:
-        said = str(error)
-    else:
-        if parsed["engine"] in (_SQLITE, _POSTGRES):
-            return str(parsed["engine"]), dict(parsed["credentials"])
-        said = "expected sqlite:// or asyncpg://"
-    said = f"NEKRO_DATABASE_URL {url!r}: {said}; for example sqlite:///path/to/nekro.sqlite3"
-    raise StoreUnavailable(_PASSWORD.sub("***", said))
+        raise _unusable(url, str(error)) from error
+    if parsed["engine"] != _POSTGRES:
+        raise _unusable(url, "expected sqlite:// or asyncpg://")
+    return dict(parsed["credentials"])
+
+
+def _unusable(url: str, fault: str) -> StoreUnavailable:
+    said = f"NEKRO_DATABASE_URL {url!r}: {fault}; for example sqlite:///path/to/nekro.sqlite3"
+    return StoreUnavailable(_PASSWORD.sub("***", said))

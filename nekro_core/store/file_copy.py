@@ -11,7 +11,7 @@ from nekro_core.store.errors import StoreUnavailable
 
 _HEADER = b"SQLite format 3\0"
 _PAGES = 512
-"""Number of pages that are copied at once, 2 MiB. Between two steps the work can be stopped."""
+"""Number of pages that one step copies: 2 MiB. The copying can be stopped between two steps."""
 _BUSY_S = 10.0
 
 
@@ -30,11 +30,12 @@ def copy_sqlite(
 ) -> None:
     """Copy a database to a new file, and check the copy.
 
-    The copy is the state at one moment. If the database has a write-ahead log, as the bot's have,
-    other programs can write meanwhile: the copy is read in one transaction, so a write does not
-    restart it. Without such a log, writers wait until the copy is made.
+    The copy is the state at one moment. If the database has a write-ahead log (the bot's databases
+    do), other programs can write meanwhile: the copy is read in one transaction, so writes do not
+    make SQLite begin the copy again. Without a write-ahead log, writers wait until the copy is
+    made.
 
-    The rows of the tables ``left_out`` are not in the copy, nor is what they contained.
+    The tables ``left_out`` are empty in the copy, and its file contains none of their old data.
 
     ``done`` is called with the bytes that are copied so far and with all bytes; it may raise.
     Raises `StoreUnavailable` if the database cannot be read or is damaged.
@@ -56,7 +57,7 @@ def copy_sqlite(
                 sleep=0,
             )
             database.execute("ROLLBACK")
-            # The copy is one file, without a log beside it.
+            # Make the copy a single file, without a write-ahead log beside it.
             copy.execute("PRAGMA journal_mode = DELETE")
             copy.execute("PRAGMA secure_delete = ON")
             for table in left_out:
@@ -74,8 +75,8 @@ def copy_sqlite(
 
 
 def integrity_problem(path: Path) -> str:
-    """Check a database that no program writes with ``PRAGMA integrity_check``. Return what is wrong
-    with it; empty if nothing is."""
+    """Check a database with ``PRAGMA integrity_check``, while no program writes to it. Return what
+    is wrong with the database; empty if it is sound."""
     address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as database:

@@ -1,8 +1,9 @@
 """Runs a plugin's SELECT on PostgreSQL, in a read-only transaction that is rolled back.
 
-A server gives no role for this, so the SQL is read word by word before it runs. It may call only
-listed functions, and name only tables without a schema: the search path has nothing but the views
-and tables of the query, and the server's own catalogue, whose names begin with ``pg_``.
+The bot cannot rely on a database role with fewer rights, so it checks each word of the SQL before
+it runs. The SQL may call only listed functions, and may name only tables without a schema. The
+search path contains only the views and tables of the query, and the server's own catalogue, whose
+names begin with ``pg_``.
 """
 
 import re
@@ -27,7 +28,7 @@ all and any array as between by case distinct else except exists filter from gro
 intersect is join lateral like limit materialized not offset on or over partition select some then
 union using values when where within
 """
-"""Words of SQL after which a parenthesis is no call."""
+"""Words of SQL after which a parenthesis does not begin a function call."""
 _FUNCTIONS = """
 abs age array_agg avg bool_and bool_or btrim cast ceil ceiling char char_length coalesce concat
 concat_ws count date date_part date_trunc decimal dense_rank every extract first_value floor
@@ -36,8 +37,8 @@ mode now ntile nullif numeric percent_rank percentile_cont percentile_disc posit
 regexp_replace replace reverse right round row_number rtrim sign split_part sqrt stddev string_agg
 strpos substr substring sum to_char to_date to_timestamp trim upper varchar variance
 """
-"""The functions that are offered, and types with a length. None reads anything but its arguments,
-or makes a value that is much larger than these."""
+"""The functions that a query may call, and types with a length. Each function reads only its
+arguments and returns a value that is not much larger than they are."""
 _WORDS = frozenset(_BEFORE_PARENTHESIS.split())
 _CALLABLE = frozenset(_FUNCTIONS.split())
 _TOKEN = re.compile(
@@ -79,7 +80,8 @@ async def select_on_server(connection: Any, query: GuestQuery) -> list[Row]:
 
 
 async def _offer(connection: Any, query: GuestQuery) -> None:
-    """Make the views and tables of a query, and forbid all that a query does not need."""
+    """Make the views and tables of a query. Then restrict the connection: read-only, a short
+    time-out, and a search path with only these views and tables."""
     for name, table in query.tables.items():
         columns = ", ".join(f"{column} {kind}" for column, kind in table.columns.items())
         marks = ", ".join(f"${number}" for number in range(1, len(table.columns) + 1))

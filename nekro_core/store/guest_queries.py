@@ -8,7 +8,8 @@ from nekro_core.store.engine import Value
 from nekro_core.store.errors import StoreError
 
 MOST_ROWS = 10_000
-"""The most rows of a result. A longer one is refused, so that nobody takes a part for the whole."""
+"""Maximum number of rows of a result. A longer result is refused, not cut, so that nobody takes a
+part of it for the whole."""
 LIMIT_S = 5.0
 """The most seconds that a query may take."""
 LONGEST_SQL = 20_000
@@ -17,7 +18,8 @@ LARGEST_VALUE = 10_000_000
 
 
 class GuestQueryRefused(StoreError):
-    """The query is not run, or was ended. The text says why and what is allowed."""
+    """The query was not run, or it was ended before it was done. The text says why and what is
+    allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,11 @@ class GuestTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestQuery:
-    """A SELECT, with ``$1``, ``$2`` for its values, and all that it may read.
+    """A SELECT, with ``$1``, ``$2`` for its values, and the views and tables that it may read.
 
     ``views`` has the SQL of each view by its name. ``tables`` has each table by its name.
-    ``behind`` names the bot's own tables that the views read. Only the bot writes these; a plugin
-    writes ``sql`` and ``values``.
+    ``behind`` names the bot's own tables that the views read. The bot sets these three fields; a
+    plugin sets only ``sql`` and ``values``.
     """
 
     sql: str
@@ -49,7 +51,7 @@ class GuestQuery:
         return ", ".join(sorted({*self.views, *self.tables}))
 
     def check(self) -> None:
-        """Raise `GuestQueryRefused` if this is clearly no single SELECT."""
+        """Raise `GuestQueryRefused` if the SQL is clearly not a single SELECT."""
         words = self.sql.split(maxsplit=1)
         if len(self.sql) > LONGEST_SQL:
             raise GuestQueryRefused(f"the SQL is longer than {LONGEST_SQL} characters")

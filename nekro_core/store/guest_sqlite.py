@@ -1,4 +1,4 @@
-"""Runs a plugin's SELECT on a SQLite file, on a connection of its own.
+"""Runs a plugin's SELECT on a SQLite file, on a separate connection.
 
 The connection is read-only. SQLite asks an authorizer for each table and column: the query may read
 the offered tables and views, and the bot's own tables only inside a view.
@@ -24,7 +24,8 @@ from nekro_core.store.guest_queries import (
 )
 
 _STEPS = 20_000
-"""SQLite's instructions between two looks at the clock; well below a millisecond."""
+"""Number of SQLite's instructions after which the time is checked; they take well below a
+millisecond."""
 _NUMBERED = re.compile(r"\$\d")
 
 
@@ -35,7 +36,8 @@ def select_in_file(path: str, query: GuestQuery) -> list[Row]:
         raise GuestQueryRefused("this database is in memory: SQL of plugins needs a file")
     query.check()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        # A large sort goes to a file, because a plugin could fill the memory with it.
+        # Let SQLite sort large results in a file. In memory, a plugin's query could fill the
+        # memory.
         connection.execute("PRAGMA temp_store = FILE")
         for name, table in query.tables.items():
             marks = ", ".join("?" * len(table.columns))
@@ -72,9 +74,9 @@ def _bound(query: GuestQuery) -> Any:
 
 
 def _authorizer(query: GuestQuery, inner: frozenset[str]) -> Callable[..., int]:
-    """Make the function that SQLite asks. ``inner`` are the views that read the bot's own tables.
-    Their names are random, because SQLite calls a subquery of a plugin by the name that the plugin
-    gives to it, as if it were a view."""
+    """Make the authorizer that SQLite asks for each table and column. ``inner`` are the views that
+    read the bot's own tables. Their names are random, so that a plugin cannot guess them: SQLite
+    reports the alias of a plugin's subquery as if it were the name of a view."""
     offered = inner | {*query.views, *query.tables}
 
     def allow(action: int, first: str, second: str, schema: str, view: str) -> int:
@@ -84,7 +86,7 @@ def _authorizer(query: GuestQuery, inner: frozenset[str]) -> Callable[..., int]:
             case sqlite3.SQLITE_FUNCTION if second.lower() != "load_extension":
                 return sqlite3.SQLITE_OK
             case sqlite3.SQLITE_READ:
-                # No column is read where rows are only counted.
+                # ``second`` is the column. It is empty if the query only counts rows.
                 counted = not second and first in offered | query.behind
                 own = first in offered and schema == "temp"
                 inside = first in query.behind and view in inner

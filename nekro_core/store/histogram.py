@@ -1,5 +1,5 @@
-"""Counts latencies in buckets whose widths grow with the latency, so that counts of several hours
-or chats can be added, and still give a median and a 95th percentile."""
+"""Counts latencies in buckets whose widths grow with the latency, so that the counts of several
+hours or chats can be added up. The sum still gives a median and a 95th percentile."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Counts what the database has about one chat."""
+"""Counts the rows that the database has of one chat."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,15 @@ class KeptRows:
     """The rows of a chat.
 
     Attributes:
-        messages: Stored messages of all authors. Old ones may have been deleted with their age.
-        since: The time of the oldest one, in seconds since 1970; 0 if there is none.
+        messages: Stored messages of all authors. Old messages may have been deleted because of
+            their age.
+        since: The time of the oldest stored message, in seconds since 1970; 0 if there is none.
         turns: Stored turns.
-        turns_since: The time at which the oldest one began; 0 if there is none.
-        prompt_parts: Texts and pictures of prompts that are no messages.
-        prompt_bytes: Their size in bytes as they are stored.
+        turns_since: The time at which the oldest stored turn began; 0 if there is none.
+        prompt_parts: Texts and pictures of prompts that are not messages.
+        prompt_bytes: The stored size of these texts and pictures, in bytes.
         plugin_values: Values of plugins.
-        plugin_chars: Their length in characters.
+        plugin_chars: The length of these values, in characters.
     """
 
     messages: int

@@ -1,7 +1,8 @@
-"""The search index of documents: a SQLite file beside them, whatever database the bot uses.
+"""The search index of documents. It is a SQLite file beside the documents, even if the bot uses
+PostgreSQL.
 
-All that is in the index is made from the documents. If the file is missing or damaged, it is made
-again. So a bot on PostgreSQL searches documents as one on SQLite does, and backups do not need it.
+The whole index is made from the documents. If the file is missing or damaged, it is made again, so
+backups need not contain it.
 """
 
 import sqlite3
@@ -13,9 +14,10 @@ from threading import Lock
 from loguru import logger
 
 _VERSION = 1
-"""Raise it when the tables or the words change: an index of another version is made again."""
+"""The version of the index. Increase it when the tables change or words are cut in another way. An
+index of another version is made again."""
 _MAX_TERMS = 24
-"""Number of different words of a question that are looked for."""
+"""Maximum number of different words of a question that are searched."""
 _HEADING_WEIGHT, _NAME_WEIGHT, _TEXT_WEIGHT = 2.0, 1.0, 1.0
 _TABLES = """
 CREATE TABLE IF NOT EXISTS files (
@@ -39,7 +41,7 @@ class KnownFile:
         modified: The time of its last change, in seconds since 1970.
         size: Its size in bytes.
         problem: Why it cannot be searched; empty if it can be.
-        cut: Whether its end is not searched, because it is too long.
+        cut: Whether the file is too long, so that its end is not searched.
         pieces: The number of its pieces.
     """
 
@@ -125,7 +127,7 @@ class KnowledgeIndex:
         return self._database
 
     def files(self, scopes: Collection[str] | None = None) -> list[KnownFile]:
-        """List the documents of these scopes, or of all."""
+        """List the documents of these scopes, or of all scopes."""
         with self._lock:
             rows = self._open_database.execute(
                 "SELECT scope, path, modified, size, problem, cut, "
@@ -147,7 +149,7 @@ class KnowledgeIndex:
         ]
 
     def put(self, file: KnownFile, pieces: Iterable[IndexedPiece], *, name_words: str = "") -> None:
-        """Store a document with its pieces, in place of what was stored of it."""
+        """Store a document with its pieces. The earlier pieces of the document are deleted."""
         with self._lock:
             database = self._open_database
             database.execute("BEGIN")
@@ -201,8 +203,8 @@ class KnowledgeIndex:
             self._open_database.execute("VACUUM")
 
     def search(self, words: Iterable[str], scopes: Collection[str], limit: int) -> list[FoundPiece]:
-        """Find the pieces of these scopes that have one of the words, the best first. The words are
-        cut as those of the pieces."""
+        """Find the pieces of these scopes that have one of the words, the best first. The words
+        must be cut in the same way as `IndexedPiece.words`."""
         terms = list(dict.fromkeys(words))[:_MAX_TERMS]
         if not terms or not scopes:
             return []

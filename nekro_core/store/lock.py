@@ -1,4 +1,5 @@
-"""Locks the data folder for one bot process. Two processes would resume each other's turns."""
+"""Locks the data folder for one bot process. Without the lock, two processes on one folder would
+resume each other's turns."""
 
 import fcntl
 import json
@@ -14,8 +15,8 @@ from nekro_core.store.errors import DataFolderInUse
 
 FILE_NAME = "nekro.lock"
 _LEAVING_S = 3.0
-"""Seconds to wait for a lock whose owner is dead or has not written its process id yet. A child
-process that a killed bot was starting may hold the lock's file open for a moment."""
+"""Seconds to wait for a lock whose owner is dead or has not written its process id yet. If a bot is
+killed while it starts a child process, this child may hold the lock for a moment."""
 _AGAIN_S = 0.02
 
 
@@ -63,7 +64,8 @@ class DataFolderLock:
 
 
 def data_folder_in_use(data_dir: Path) -> bool:
-    """Return whether a bot has locked the folder. A killed bot leaves its files but no lock."""
+    """Return whether a bot has locked the folder. A killed bot leaves its files, but not the
+    lock."""
     try:
         file = os.open(data_dir / FILE_NAME, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -105,7 +107,7 @@ def _owner(file: int) -> tuple[int | None, float | None]:
         owner = json.loads(os.pread(file, 1024, 0))
         return int(owner["pid"]), float(owner["since"])
     except (ValueError, KeyError, TypeError, OSError):
-        return None, None  # The owner has locked the file and not written its process id yet.
+        return None, None  # The owner has not written its process id yet.
 
 
 def _words(pid: int | None, since: float | None) -> str:

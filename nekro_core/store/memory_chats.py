@@ -1,4 +1,5 @@
-"""Stores how far the memory of each chat is, which chats share notes, and who is not remembered."""
+"""Stores up to which record notes were made in each chat, which chats share notes, and about which
+people the bot remembers nothing."""
 
 from dataclasses import dataclass
 
@@ -8,16 +9,17 @@ from nekro_core.store.database import Database, SqlStatement, upsert
 MAX_LINKED = 50
 """Maximum number of chats that share their notes. Each prompt reads the notes of all of them."""
 _ALL = ""
-"""The key of the row that says which records are older than the notes."""
+"""The chat key of the row with the newest record from before the memory existed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryProgress:
-    """How far the memory of a chat is.
+    """The state of the memory of a chat.
 
     Attributes:
-        drawn_through: The newest record out of which notes were drawn.
-        link: The name that all chats share whose notes are shared; empty if there is none.
+        drawn_through: Notes were made from the records up to this number.
+        link: The name of the link. All chats with the same link share their notes. Empty if the
+            chat has no link.
     """
 
     drawn_through: int = 0
@@ -25,8 +27,8 @@ class MemoryProgress:
 
 
 class MemoryChatRepository:
-    """The rows of ``memory_chats`` and ``memory_off``. They are few and read into memory when the
-    bot starts."""
+    """The rows of ``memory_chats`` and ``memory_off``. There are few rows, which are read into
+    memory when the bot starts."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -43,8 +45,8 @@ class MemoryChatRepository:
         }
 
     async def begin(self, newest_seq: int) -> int:
-        """Return the newest record of the time before there were notes. The first call stores
-        ``newest_seq`` as this number."""
+        """Return the number of the newest record from before the memory existed. The first call
+        stores ``newest_seq`` as this number."""
         await self._database.write(
             SqlStatement(
                 "INSERT INTO memory_chats (chat_key, drawn_through) VALUES (?, ?) "
@@ -76,7 +78,8 @@ class MemoryChatRepository:
         return {row["digest"] for row in await self._database.read("SELECT digest FROM memory_off")}
 
     async def set_off(self, digest: str, *, off: bool, now: float) -> None:
-        """Store whether nothing is remembered about a person."""
+        """Store that nothing is remembered about a person (``off``), or that the bot may remember
+        again."""
         if off:
             statement = upsert("memory_off", {"digest": digest, "since": now}, key=("digest",))
         else:

@@ -1,9 +1,10 @@
 """Removes a person from notes and summaries.
 
-Deleted are the notes about the person, the notes of what the person said, those that come from a
-deleted message, those of the person's private chats, and those whose text has the person's id, name
-or a line that the person wrote. A summary that stood for a deleted message or has one of these is
-emptied and made again out of the messages that are left; a summary of summaries is deleted.
+A note is deleted if it is about the person, if the person said it, if it comes from a deleted
+message or belongs to a private chat of the person, or if its text contains the person's id, name or
+a line that the person wrote. A summary of records is emptied if it summarizes a deleted message or
+its text contains the person's id, name or a line of the person. It is then made again from the
+remaining messages. A summary of summaries is deleted in these cases.
 """
 
 import re
@@ -19,7 +20,8 @@ from nekro_core.store.traces import PersonTraces
 _SLICE = 500
 """Number of rows that one query reads."""
 _SHORTEST_NAME = 2
-"""Characters of the shortest name that is looked for. In a text of letters it must be a word."""
+"""Minimum number of characters of a name that is looked for. In a text of letters the name is found
+only as a whole word."""
 
 
 class MemoryEraser:
@@ -31,8 +33,8 @@ class MemoryEraser:
     async def erase(
         self, person: Person, traces: PersonTraces, forgotten: RedactionTarget, words: ErasedWords
     ) -> None:
-        """Remove the person. May be repeated. ``words`` was read before the person's messages were
-        deleted. Raises `StoreError`."""
+        """Remove the person. May be repeated. ``words`` must have been read before the person's
+        messages were deleted. Raises `StoreError`."""
         there, beginnings = chat_key_in(person.instances)
         statements = [
             SqlStatement(

@@ -1,4 +1,4 @@
-"""Stores the notes: what was said in a chat and what the bot shall remember.
+"""Stores the notes. A note is something that was said in a chat and that the bot should remember.
 
 A note belongs to the chat in which it was said. All reads name the chats whose notes may be read,
 so that no note reaches another chat by accident.
@@ -20,7 +20,7 @@ linked."""
 
 
 class NoteKind(StrEnum):
-    """What a note is: something that is so, something that somebody wants, or what was decided."""
+    """The kind of a note: a fact, a wish of somebody, or a decision."""
 
     FACT = "fact"
     WISH = "wish"
@@ -28,7 +28,7 @@ class NoteKind(StrEnum):
 
 
 class NoteOrigin(StrEnum):
-    """Who made a note: the bot in a turn, the model that draws notes out of a conversation, a
+    """Who made a note: the bot in a turn, the model that reads conversations to make notes, a
     member or an operator by hand, an import, or a plugin."""
 
     BOT = "bot"
@@ -48,13 +48,13 @@ class NoteRow:
         chat_key: The chat in which it was said.
         about_id: The person that it is about; empty if it is about the chat.
         about_name: The name of that person at that time.
-        said_by: The person who said it; empty if nobody of the chat did.
+        said_by: The person who said it; empty if no person of the chat said it.
         kind: What it is.
         origin: Who made it.
         text: The note.
         source_seq: The record that it comes from; 0 if there is none.
-        since: Since when it holds, in seconds since 1970.
-        until: Until when it held; 0 while it holds.
+        since: Since when the note holds (is true), in seconds since 1970.
+        until: Until when the note held, in seconds since 1970; 0 while it holds.
         replaced_by: The note that corrected it; 0 if there is none.
         changed: When it was stored or changed.
     """
@@ -75,14 +75,15 @@ class NoteRow:
 
     @property
     def holds(self) -> bool:
-        """Whether it was not corrected."""
+        """True if the note has not ended."""
         return not self.until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRange:
-    """Records of a chat that a model has read. What it made of them is stored only if all of them
-    are still there when it is stored, so that an erasure meanwhile is not undone."""
+    """Records of a chat that a model has read. The note or summary that the model made from them is
+    stored only if none of the records was deleted or recalled meanwhile. So an erasure that happens
+    meanwhile is not undone."""
 
     chat_key: ChatKey
     seqs: tuple[int, ...]
@@ -126,7 +127,8 @@ class NoteRepository:
             "changed": (note.changed, "DOUBLE PRECISION"),
         }
         still, values = read.condition() if read is not None else ("1 = 1", ())
-        # PostgreSQL takes a bare parameter of a SELECT as text, so each one has its type.
+        # PostgreSQL takes a parameter in a SELECT list as text, so each parameter is cast to its
+        # type.
         cast = ", ".join(f"CAST(? AS {kind})" for _, kind in columns.values())
         insert = SqlStatement(
             f"INSERT INTO memory_notes ({', '.join(columns)}) SELECT {cast} WHERE {still} "
@@ -144,7 +146,7 @@ class NoteRepository:
     async def end(
         self, notes: Collection[int], *, chat_key: ChatKey, until: float, replaced_by: int = 0
     ) -> None:
-        """Write that notes of a chat do not hold any more."""
+        """Store that notes of a chat no longer hold since ``until``."""
         theirs, values = _in_numbers("id", notes)
         await self._database.write(
             SqlStatement(
@@ -155,7 +157,7 @@ class NoteRepository:
         )
 
     async def rewrite(self, note_id: int, *, text: str, until: float, changed: float) -> None:
-        """Replace the text of a note, and until when it holds."""
+        """Replace the text of a note, and the time until which it holds."""
         sql = "UPDATE memory_notes SET text = ?, until = ?, changed = ? WHERE id = ?"
         await self._database.write(SqlStatement(sql, (text, until, changed, note_id)))
 
@@ -186,7 +188,7 @@ class NoteRepository:
         """Get the notes of these chats, newest first.
 
         Args:
-            chats: The chats in which they were said.
+            chats: The chats to which the notes belong.
             about: Only notes about these people; the empty id means notes about the chat.
             ended: Whether notes that do not hold any more are included.
             limit: The largest number of notes.
@@ -209,14 +211,14 @@ class NoteRepository:
         return [_note_of(row) for row in rows]
 
     async def count(self, chat_key: ChatKey) -> int:
-        """Count the notes of a chat, with those that do not hold any more."""
+        """Count the notes of a chat, including those that no longer hold."""
         (row,) = await self._database.read(
             "SELECT COUNT(*) AS number FROM memory_notes WHERE chat_key = ?", str(chat_key)
         )
         return int(row["number"])
 
     async def chats(self) -> list[tuple[ChatKey, int]]:
-        """Get all chats that have notes, each with their number."""
+        """Get all chats that have notes, each with the number of its notes."""
         rows = await self._database.read(
             "SELECT chat_key, COUNT(*) AS number FROM memory_notes GROUP BY chat_key "
             "ORDER BY chat_key"
@@ -224,8 +226,8 @@ class NoteRepository:
         return [(ChatKey.parse(row["chat_key"]), int(row["number"])) for row in rows]
 
     async def oldest(self, chat_key: ChatKey, limit: int) -> list[int]:
-        """Get the numbers of the notes to delete first when a chat has too many: those that do not
-        hold any more, then the oldest."""
+        """Get the numbers of the notes to delete first when a chat has too many: those that no
+        longer hold, then the oldest."""
         rows = await self._database.read(
             "SELECT id FROM memory_notes WHERE chat_key = ? "
             "ORDER BY CASE WHEN until = 0 THEN 1 ELSE 0 END, id LIMIT ?",

@@ -1,4 +1,4 @@
-"""Stores the summaries of what was said in a chat before the messages that a prompt shows."""
+"""Stores the summaries of messages that are too old to be shown in prompts."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ class SummaryRow:
         summary_id: The number of the summary; 0 before it is stored.
         chat_key: The chat.
         level: 1 for a summary of records, 2 for a summary of summaries.
-        from_seq: The first record that it stands for.
-        through_seq: The last record that it stands for.
-        records: How many records it stands for.
+        from_seq: The first record that it summarizes.
+        through_seq: The last record that it summarizes.
+        records: How many records it summarizes.
         recalled: How many records of this range were recalled when it was made.
         text: The summary; empty unless its state is ``made``.
         state: Whether it was made.
@@ -69,7 +69,7 @@ class SummaryRepository:
         read: RecordRange | None = None,
         folded: Sequence[int] = (),
     ) -> bool:
-        """Store a summary, in place of one of the same level that begins at the same record.
+        """Store a summary. It replaces a summary of the same level that begins at the same record.
 
         Returns False if one of the records in ``read``, or one of the summaries in ``folded``, is
         gone; then nothing is stored. Raises `StoreError`."""
@@ -133,13 +133,13 @@ class SummaryRepository:
         await self._database.write(SqlStatement(sql, (str(chat_key),)))
 
     async def mark_stale(self, chat_key: ChatKey, seqs: Collection[int]) -> None:
-        """Empty the summaries of records that stand for one of these records, so that they are made
-        again, and delete the summaries of summaries that stand for one."""
+        """Empty the summaries of records that summarize one of these records, so that they are made
+        again. Delete the summaries of summaries that include one of the records."""
         for at in sorted(set(seqs)):
             await self._database.write(*stale_statements(str(chat_key), at))
 
     async def mark_recalled_stale(self, chat_key: ChatKey) -> None:
-        """Empty the summaries that stand for a record that was recalled after they were made."""
+        """Empty the summaries with a record that was recalled after the summary was made."""
         now_recalled = (
             "(SELECT COUNT(*) FROM messages m WHERE m.chat_key = memory_summaries.chat_key "
             "AND m.seq BETWEEN memory_summaries.from_seq AND memory_summaries.through_seq "
@@ -156,7 +156,7 @@ class SummaryRepository:
         await self.mark_stale(chat_key, [int(row["from_seq"]) for row in rows])
 
     async def mark_person_stale(self, instance: str, user_id: str) -> None:
-        """Empty the summaries of all chats of an instance that stand for a record of a person."""
+        """Empty the summaries of all chats of an instance that summarize a record of a person."""
         rows = await self._database.read(
             "SELECT chat_key, from_seq FROM memory_summaries s WHERE level = ? AND state = ? "
             "AND EXISTS (SELECT 1 FROM messages m WHERE m.chat_key = s.chat_key AND m.seq BETWEEN "
@@ -180,7 +180,7 @@ class SummaryRepository:
         return int(row["number"])
 
     async def newest_through(self, chat_key: ChatKey) -> int:
-        """Get the newest record that a summary of records stands for; 0 if there is none."""
+        """Get the number of the newest record that a summary includes; 0 if there is none."""
         (row,) = await self._database.read(
             "SELECT COALESCE(MAX(through_seq), 0) AS newest FROM memory_summaries "
             "WHERE chat_key = ? AND level = ?",
@@ -202,8 +202,8 @@ class SummaryRepository:
         return int(row["number"])
 
     async def newest_reset(self, chat_key: ChatKey, *, after: int, before: int) -> int:
-        """Get the newest record between ``after`` and ``before`` at which the conversation began
-        anew; 0 if there is none. It reads all records of this range."""
+        """Get the number of the newest record between ``after`` and ``before`` at which the
+        conversation was reset; 0 if there is none. The method reads all records of this range."""
         (row,) = await self._database.read(
             "SELECT COALESCE(MAX(seq), 0) AS newest FROM messages WHERE chat_key = ? AND seq > ? "
             "AND seq < ? AND author = 'system' AND segments LIKE ? AND segments NOT LIKE ?",
@@ -216,10 +216,10 @@ class SummaryRepository:
         return int(row["newest"])
 
     async def count_records(self, chat_key: ChatKey, *, after: int, before: int, limit: int) -> int:
-        """Count the records between ``after`` and ``before``, but not further than ``limit``."""
+        """Count the records between ``after`` and ``before``. Counting stops at ``limit``."""
         (row,) = await self._database.read(
             "SELECT COUNT(*) AS number FROM (SELECT 1 FROM messages WHERE chat_key = ? "
-            "AND seq > ? AND seq < ? LIMIT ?) some",
+            "AND seq > ? AND seq < ? LIMIT ?) AS counted",
             str(chat_key),
             after,
             before,

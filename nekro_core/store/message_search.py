@@ -1,9 +1,9 @@
 """Searches the text of messages, in one chat or in all, newest first.
 
-The console uses this search, not the index of `nekro_core.store.search_index`: that one finds terms
-in one chat, and this one finds any part of a word, in all chats, newest first. A search reads the
-newest messages first and stops after a short time, and the next call goes on from there. So it
-never holds up the messages that arrive meanwhile.
+The console uses this search, not `nekro_core.store.search_index`. The index finds whole terms in
+one chat; this search finds any part of a word, in one chat or in all. A call reads messages from
+the newest on and stops after a short time; the next call continues where this call stopped. So a
+search never delays the storing of messages that arrive meanwhile.
 """
 
 import time
@@ -21,15 +21,16 @@ _WINDOW = 10_000
 """Number of messages that one query reads. The query takes 5 to 20 ms, and no other read of a
 SQLite file runs meanwhile."""
 _OF_A_CHAT = 2_500
-"""Number of messages that one query of a single chat reads. They are further apart in the file."""
+"""Number of messages that one query reads in a search of a single chat. Messages of one chat are
+far apart in the file, so reading them takes longer."""
 _LONGEST_S = 0.04
-"""Within this many seconds of the beginning of a call, it may begin another query."""
+"""A call begins no further query after this many seconds."""
 _MOST_FOUND = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundMessages:
-    """A part of what a search finds.
+    """A part of the results of a search.
 
     Attributes:
         lines: The messages, newest first.
@@ -60,8 +61,8 @@ class MessageSearch:
         """Find messages that contain a text, without regard to the case of Latin letters. Recalled
         messages are not found.
 
-        A call takes about 0.1 s. It may return no message, and ``before`` to go on: then the
-        messages that it read do not contain the text.
+        A call takes about 0.1 s. If the messages that it read do not contain the text, it returns
+        no messages, but a ``before`` with which the next call continues.
 
         Args:
             text: What to find; not empty.
@@ -82,9 +83,11 @@ class MessageSearch:
             after = await self._window_end(chat_key, before)
             wanted = limit - len(found)
             rows = await self._matches(text, chat_key, after, before, wanted)
-            # A full result may end within the window.
+            # If the query returned as many rows as wanted, it may have stopped before the end of
+            # the window: the next query continues after its last row.
             before = rows[-1]["seq"] if len(rows) == wanted else after + 1
-            # The pattern may also match the address of a picture or another part of the JSON.
+            # The pattern may also match other parts of the JSON, such as the address of a picture.
+            # Keep only messages whose text contains the words.
             lines = map(line_of, rows)
             found += (
                 each for each in lines if words in plain_text(each.record.segments).casefold()

@@ -45,11 +45,11 @@ def message_view(dialect: str, columns: Mapping[str, str]) -> str:
 
     Args:
         dialect: ``sqlite`` or ``postgres``.
-        columns: The expression of each column. It may use ``{seq}``, ``{message_id}``,
-            ``{author}`` (``person``, ``bot`` or ``system``), ``{user_id}``, ``{name}``,
-            ``{adapter}``, ``{chat_key}``, ``{kind}``, ``{text}`` (a medium is its type in
-            brackets), ``{to_bot}``, ``{recalled}``, ``{second}`` (since 1970) and ``{moment}``.
-            Only constants and values that `literal` wrote may be in it besides.
+        columns: The expression of each column. It may use ``{seq}``, ``{message_id}``, ``{author}``
+            (``person``, ``bot`` or ``system``), ``{user_id}``, ``{name}``, ``{adapter}``,
+            ``{chat_key}``, ``{kind}``, ``{text}`` (a medium is its type in brackets), ``{to_bot}``,
+            ``{recalled}``, ``{second}`` (since 1970) and ``{moment}``. Besides these, it may
+            contain only constants, and values that `literal` has written.
     """
     part, joined, second, moment = _PARTS[dialect]
     parts = {field: part.format(field=field) for field in ("type", "text", "name", "user_id")}

@@ -19,7 +19,7 @@ from nekro_core.chat import (
 )
 from nekro_core.store.database import Database, InsertStatement, Row, Rows, SqlStatement, Value
 from nekro_core.store.decisions import DecisionReason, MessageDecision, decided_statement
-from nekro_core.store.models.limits import MAX_ID
+from nekro_core.store.limits import MAX_ID
 
 INSERT = InsertStatement(
     "messages",
@@ -44,10 +44,10 @@ INSERT = InsertStatement(
     ),
 )
 _SEQUENCE = "messages_seq_seq"
-"""The PostgreSQL sequence that remembers which numbers were used."""
+"""The PostgreSQL sequence that remembers the highest number that may be used."""
 _CLAIM = 1000
-"""The sequence is set this many numbers ahead. After a restart the numbers that were not used are
-skipped."""
+"""The PostgreSQL sequence is set this many numbers ahead, so that it is written rarely. After a
+restart, unused numbers below it are skipped."""
 
 _NUMBERED = 500
 """Maximum number of records that one query reads by their numbers."""
@@ -78,8 +78,8 @@ class MessageRepository:
 
     def changes(self, chat_key: ChatKey) -> int:
         """Return how many writes to a chat's history were committed since the process started. Call
-        this before a read: while the number is the same, the result of the read is still current.
-        """
+        this before a read. As long as the number does not change, the result of the read is
+        current."""
         return self._changes[chat_key]
 
     def changed(self, chat_key: ChatKey, *, added: int = 0, shrunk: bool = False) -> None:
@@ -95,7 +95,8 @@ class MessageRepository:
             self._arrived[chat_key] += 1
         if added > self._newest.get(chat_key, 0):
             self._newest.pop(chat_key, None)
-            self._newest[chat_key] = added  # at the end, so that the order stays
+            # Put the chat at the end, so that the chats are in the order of the numbers.
+            self._newest[chat_key] = added
         if shrunk:
             self._shrunk.add(chat_key)
 
@@ -136,8 +137,8 @@ class MessageRepository:
         self._last_seq += 1
         if self._database.dialect == "postgres" and self._last_seq > self._claimed:
             # SQLite remembers the highest number by itself. PostgreSQL does not advance its
-            # sequence for rows that bring their own numbers, so set it. This write is queued before
-            # the row that uses the number.
+            # sequence for rows that are inserted with a number, so set the sequence. This write is
+            # queued before the row that uses the number.
             self._claimed = self._last_seq + _CLAIM
             self._database.write(SqlStatement(f"SELECT setval('{_SEQUENCE}', ?)", (self._claimed,)))
         return self._last_seq
@@ -209,7 +210,8 @@ class MessageRepository:
         return [record_of(row) for row in rows]
 
     async def rows_after(self, chat_key: ChatKey, seq: int, limit: int) -> Rows:
-        """Get what the search index needs of the records after a number, oldest first."""
+        """Get the columns that the search index needs, of the records after a number, oldest
+        first."""
         return await self._database.read(
             f"{_FOR_SEARCH} WHERE chat_key = ? AND seq > ? ORDER BY seq LIMIT ?",
             str(chat_key),
@@ -218,7 +220,8 @@ class MessageRepository:
         )
 
     async def newest_rows(self, chat_key: ChatKey, after: int, limit: int) -> Rows:
-        """Get what the search index needs of the newest records after a number, oldest first."""
+        """Get the columns that the search index needs, of the newest records after a number, oldest
+        first."""
         rows = await self._database.read(
             f"{_FOR_SEARCH} WHERE chat_key = ? AND seq > ? ORDER BY seq DESC LIMIT ?",
             str(chat_key),
@@ -228,7 +231,7 @@ class MessageRepository:
         return rows[::-1]
 
     async def rows_numbered(self, seqs: Collection[int]) -> list[Row]:
-        """Get what the search index needs of these records, oldest first."""
+        """Get the columns that the search index needs, of these records, oldest first."""
         found: list[Row] = []
         wanted = sorted(set(seqs))
         for at in range(0, len(wanted), _NUMBERED):
@@ -273,8 +276,8 @@ class MessageRepository:
         return record_of(rows[0]) if rows else None
 
     async def numbered(self, seqs: Collection[int]) -> list[Record]:
-        """Get the records with these numbers, oldest first. Those that are not stored are left
-        out."""
+        """Get the records with these numbers, oldest first. Numbers without a stored record are
+        left out."""
         found: list[Record] = []
         wanted = sorted(set(seqs))
         for at in range(0, len(wanted), _NUMBERED):
@@ -344,9 +347,9 @@ class MessageRepository:
         return record_of(rows[0]) if rows else None
 
     async def revise(self, chat_key: ChatKey, message_id: str, segments: Segments) -> Record | None:
-        """Replace the segments of a message of the bot. The earlier ones are kept for the prompts
-        that have shown them. Returns the changed record; None if the message is not known, is not
-        the bot's, or was recalled."""
+        """Replace the segments of a message of the bot. The earlier segments are kept for the
+        prompts that have shown them. Returns the changed record; None if the message is not known,
+        is not the bot's, or was recalled."""
         known = (
             "instance = ? AND unique_id = ? AND chat_key = ? AND author = 'bot' AND recalled = ?"
         )
@@ -370,8 +373,8 @@ class MessageRepository:
         self, record: Record, segments: Segments, *, keep: bool = False
     ) -> Record | None:
         """Replace the segments of a record if they are still those of ``record``. With ``keep``,
-        the earlier ones are kept for the prompts that have shown them. Returns the changed record;
-        None if it was changed, recalled or erased meanwhile."""
+        the earlier segments are kept for the prompts that have shown them. Returns the changed
+        record; None if it was changed, recalled or erased meanwhile."""
         known = "seq = ? AND segments = ? AND recalled = ?"
         values = (record.seq, encode_segments(record.segments), False)
         earlier = SqlStatement(
@@ -392,8 +395,8 @@ class MessageRepository:
 
     async def hide(self, record: Record) -> None:
         """Mark a record so that no prompt and no search shows it, as if it was recalled. Its
-        content stays in the store. The record's decision tells it from one that its author
-        recalled."""
+        content stays in the store. The record's decision says that a plugin hid it, and not that
+        its author recalled it."""
         await self._database.write(
             SqlStatement("UPDATE messages SET recalled = ? WHERE seq = ?", (True, record.seq)),
             committed=lambda _: self.changed(record.chat_key),
@@ -410,8 +413,8 @@ def unique_id_of(message_id: str) -> str | None:
 
 def unique_id_in(chat_key: ChatKey, message_id: str) -> str:
     """Return the unique id for a message whose platform id already exists in another chat of the
-    account. Some platforms' programs use ids of 31 bits; among 50,000 messages two ids are then
-    likely to be equal."""
+    account. The programs of some platforms use ids of 31 bits; among 50,000 messages, it is then
+    likely that two have the same id."""
     text = f"{chat_key} {message_id}"
     return f"chat:{hashlib.sha256(text.encode(errors='replace')).hexdigest()}"
 

@@ -17,7 +17,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 class ModelUseRepository:
     """Stores plugins' requests to models and sums up their usage. `TurnRepository.usage` includes
-    them."""
+    these requests."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -5,13 +5,13 @@ from collections.abc import Awaitable
 from loguru import logger
 
 from nekro_core.store.database import Database, SqlStatement, upsert
-from nekro_core.store.models.limits import MAX_ID
+from nekro_core.store.limits import MAX_ID
 from nekro_core.store.values import WaitingRow
 
 
 class WaitingRepository:
-    """Rows that the process also holds in memory. Callers do not await writes: if a row cannot be
-    written, it stays only in memory, and the log says so."""
+    """The rows of ``waiting``. The process also holds them in memory. Callers do not await writes:
+    if a row cannot be written, it stays only in memory, and the log says so."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

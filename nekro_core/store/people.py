@@ -10,12 +10,12 @@ import anyio
 from nekro_core.chat import ChatKey, ChatKind, Sender
 from nekro_core.store.database import Database, SqlStatement
 from nekro_core.store.errors import UniqueConflict, ValueTooLarge
-from nekro_core.store.models.limits import MAX_ID
+from nekro_core.store.limits import MAX_ID
 from nekro_core.store.values import Account
 
 _KNOWN_USERS = 20_000
-"""Maximum number of names held in memory, about 4 MB. With them the bot knows whether a person's
-name has changed, without reading the database."""
+"""Maximum number of people's names held in memory, about 4 MB. By these the bot knows without
+reading the database whether a person's name has changed."""
 
 
 class AccountRepository:
@@ -59,7 +59,7 @@ class AccountRepository:
 
     async def bind(self, adapter: str, account: str, *, name: str = "") -> str:
         """Return the instance of an account. A new account gets the instance ``name`` if the
-        operator gave one. Otherwise the adapter's first account gets the adapter's name, and a
+        operator chose a name. Otherwise the adapter's first account gets the adapter's name, and a
         later account gets ``adapter.account``.
 
         Raises `UniqueConflict` if ``name`` belongs to another account, and `ChatKeyError` if
@@ -236,7 +236,7 @@ class ChatRepository:
         return [ChatKey.parse(row["chat_key"]) for row in rows]
 
     async def newest_times(self, instance: str) -> dict[ChatKey, float]:
-        """Get the platform's time of each chat's newest message of a person."""
+        """Get the time at which a person last wrote in each chat, as the platform gives it."""
         rows = await self._database.read(
             "SELECT chat_key, (SELECT time FROM messages m WHERE m.chat_key = c.chat_key "
             "AND m.author = ? ORDER BY seq DESC LIMIT 1) AS newest FROM chats c WHERE instance = ?",
@@ -294,8 +294,8 @@ class UserRepository:
         self._names.pop((instance, sender.user_id), None)
 
     async def named(self, name: str, limit: int = 10) -> list[tuple[str, str]]:
-        """Get the instance and user id of each person whose latest name is ``name``, the first
-        stored person first."""
+        """Get the instance and user id of each person whose latest name is ``name``, in the order
+        in which the people were first stored."""
         rows = await self._database.read(
             "SELECT instance, user_id FROM users WHERE name = ? ORDER BY first_seen LIMIT ?",
             name,

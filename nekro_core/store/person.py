@@ -30,7 +30,7 @@ class Person:
 
     @property
     def ids(self) -> frozenset[str]:
-        """All forms in which the id is stored."""
+        """All forms in which the database has the id."""
         return id_spellings(self.user_id, {self.adapter, *self.instances})
 
 
@@ -59,7 +59,8 @@ def like_pattern(text: str) -> str:
     """Return a ``LIKE`` pattern, with ``!`` as its escape character, for texts that contain
     ``text``.
 
-    It also matches ``text`` in its escaped form in JSON. So the pattern can match other texts too.
+    The pattern also matches ``text`` in its escaped form in JSON. Therefore it can also match texts
+    that do not contain ``text``.
     """
     for special in "!%_":
         text = text.replace(special, f"!{special}")

@@ -1,4 +1,4 @@
-"""Erases a person: deletes their rows, and removes their id from the rows of others.
+"""Erases a person: deletes their rows, and removes their id from the rows of other people.
 
 What happens to each table (docs/erasing.md describes it for operators):
 
@@ -70,7 +70,8 @@ class PersonEraser:
         search: SearchIndexRepository,
         memory: MemoryEraser,
     ) -> None:
-        """While ``pause`` is held, no row is counted into the statistics."""
+        """``pause`` is the lock `StatisticsCounter.pause`: while it is held, no rows are counted
+        for the statistics."""
         self._database = database
         self._prompts = prompts
         self._search = search
@@ -89,7 +90,7 @@ class PersonEraser:
         """Delete the data that `look` found, and remove the person's id from all other rows. May be
         repeated.
 
-        Returns the number of changed rows of others.
+        Returns the number of rows of other people that were changed.
         """
         forgotten = RedactionTarget(person.ids, traces.message_ids)
         words = await self._prompts.look(person, traces)
@@ -129,7 +130,7 @@ class PersonEraser:
         return False
 
     async def forget_record(self, seq: int) -> None:
-        """Delete one record. It is the command with which the erasure was requested."""
+        """Delete one record: the command with which the person requested the erasure."""
         await self._database.write(SqlStatement("DELETE FROM messages WHERE seq = ?", (seq,)))
 
     async def vacuum(self, *, anew: bool = True) -> None:
@@ -160,8 +161,8 @@ def _of_private(private: Iterable[ChatKey]) -> Iterable[SqlStatement]:
 
 def _of_turns(person: Person) -> Iterable[SqlStatement]:
     """Delete the runs of all turns that the person woke, with their calls, deliveries and messages.
-    Rows of ``runs`` are deleted last, because the other deletions find their rows through them.
-    Then remove the person's id, and texts, from the rows that stay because of their costs."""
+    Rows of ``runs`` are deleted last, because the other deletions find their rows through ``runs``.
+    Then remove the person's id and all texts from the rows that are kept for their costs."""
     runs, values = runs_woken_by(person)
     for table in ("tool_calls", "deliveries", "messages", "runs"):
         yield SqlStatement(f"DELETE FROM {table} WHERE run_id IN ({runs})", values)
@@ -178,7 +179,7 @@ def _of_turns(person: Person) -> Iterable[SqlStatement]:
 
 
 def _of_statistics(person: Person, private: Sequence[ChatKey]) -> Iterable[SqlStatement]:
-    """Add the sums of the person and of their private chats to those without a name."""
+    """Add the sums of the person and of their private chats to the sums that have no name."""
     periods = f"period IN ({', '.join(repr(each.value) for each in Period)})"
     names = {
         Dimension.PERSON: [f"{instance}:{person.user_id}" for instance in person.instances],

@@ -3,7 +3,7 @@
 from nekro_core.chat import MAX_KEY_LENGTH
 from nekro_core.store.database import Database, SqlStatement
 from nekro_core.store.errors import ValueTooLarge
-from nekro_core.store.models.limits import MAX_ID
+from nekro_core.store.limits import MAX_ID
 
 _WHERE = "WHERE plugin = ? AND chat_key = ? AND user_key = ? AND store_key = ?"
 
@@ -32,8 +32,8 @@ class PluginDataRepository:
         user_key: str = "",
         store_key: str = "",
     ) -> int:
-        """Store a text. Returns 0 if the key is new, and 1 if the text replaced another. This is
-        correct even if several callers write at the same time."""
+        """Store a text. Returns 0 if the key is new, and 1 if the text replaced another text. This
+        is correct even if several callers write at the same time."""
         key = _key(plugin, chat_key, user_key, store_key)
         created, _ = await self._database.write(
             SqlStatement(
@@ -48,7 +48,7 @@ class PluginDataRepository:
     async def delete(
         self, plugin: str, *, chat_key: str = "", user_key: str = "", store_key: str = ""
     ) -> int:
-        """Delete a text. Returns 0 if it was deleted, and 1 if there was none."""
+        """Delete a text. Returns 0 if the text was deleted, and 1 if there was no such text."""
         key = _key(plugin, chat_key, user_key, store_key)
         ((*gone,),) = await self._database.write(
             SqlStatement(f"DELETE FROM plugin_data {_WHERE} RETURNING id", key)

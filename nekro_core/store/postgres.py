@@ -30,8 +30,8 @@ Connection = Any
 
 class PostgresTransaction:
     """Runs statements in one transaction. The transaction's number is read before the commit. If
-    the connection is lost before the commit is answered, the next connection uses the number to ask
-    whether the transaction was committed."""
+    the connection is lost before the server has confirmed the commit, the next connection asks the
+    server by this number whether the transaction was committed."""
 
     def __init__(self, statements: Sequence[Bound]) -> None:
         self._statements = statements
@@ -53,7 +53,7 @@ class PostgresTransaction:
 
     async def was_committed(self, connection: Connection) -> bool:
         """Return whether the transaction was committed. Call this with a new connection, after the
-        server has ended the session of the lost one, so that the transaction is no longer in
+        server has ended the session of the lost connection, so that the transaction is no longer in
         progress. Raises the errors of asyncpg."""
         if self._number is None:
             return True  # The transaction changed nothing.
@@ -79,7 +79,8 @@ _COMMAND_S = 30.0
 ever."""
 
 _REWRITE_S = 600.0
-"""Time-out of writing one table anew. SQLite writes 150 MB in a second on a small machine."""
+"""Time-out of writing one table anew. For comparison: SQLite writes 150 MB in a second on a small
+machine."""
 _OWN_TABLES = (
     "SELECT quote_ident(tablename) AS name FROM pg_tables "
     "WHERE schemaname = current_schema() AND tableowner = current_user ORDER BY tablename"
@@ -94,7 +95,8 @@ _NEVER = (
     asyncpg.InvalidCatalogNameError,
     asyncpg.ClientConfigurationError,
 )
-"""Errors that are raised at once, because waiting would not help."""
+"""Errors of a connection attempt after which the bot does not try again, because waiting would not
+help."""
 
 
 class PostgresEngine:
@@ -107,7 +109,8 @@ class PostgresEngine:
         self._options = {k: credentials[k] for k in _DRIVER_OPTIONS if k in credentials}
         self._settings = {
             "application_name": f"nekro-core, process {os.getpid()} on {socket.gethostname()}"[:63],
-            # With keepalives the server releases the lock of a bot whose machine has died.
+            # With keepalives, the server notices that a bot's machine has died, and releases its
+            # lock.
             "tcp_keepalives_idle": "30",
             "tcp_keepalives_interval": "10",
             "tcp_keepalives_count": "3",
@@ -134,8 +137,9 @@ class PostgresEngine:
         try:
             await engine._connected()
             try:
-                # The pool opens a connection only when a read needs one, and then keeps it open. A
-                # pool with a minimum size would keep trying to reach a server that is down.
+                # The pool opens a connection only when a read needs it, and then keeps the
+                # connection open. A pool with a minimum size would try again and again to reach a
+                # server that is down.
                 engine._pool = await asyncpg.create_pool(
                     min_size=0,
                     max_size=_READERS,
@@ -204,8 +208,9 @@ class PostgresEngine:
     async def vacuum(self, *, anew: bool) -> None:
         """See `DatabaseEngine.vacuum`. A plain ``VACUUM`` leaves the bytes of deleted rows in the
         server's files until other rows take their place. So each table and its indexes are written
-        anew; reads and writes of a table wait meanwhile. A table that somebody else holds for
-        longer than the wait for a lock is only vacuumed plainly, and the log names it."""
+        anew; reads and writes of that table wait meanwhile. If another program locks a table for
+        longer than the bot waits, the table only gets a plain ``VACUUM``, and the log names the
+        table."""
         if not anew:
             return
         arguments = {**self._arguments(), "command_timeout": _REWRITE_S}
@@ -230,8 +235,8 @@ class PostgresEngine:
             connection.terminate()
 
     async def _was_committed(self, transaction: PostgresTransaction) -> bool:
-        """Ask on the next connection. That connection has the lock, so the earlier session has
-        ended."""
+        """Ask the server on a new connection whether the transaction was committed. The new
+        connection holds the lock, so the session of the lost connection has ended."""
         connection = await self._connected()
         try:
             return await transaction.was_committed(connection)
@@ -243,7 +248,8 @@ class PostgresEngine:
         if self._writer is not None and not self._writer.is_closed():
             return self._writer
         self._drop()
-        # If this wait fails, later writes try only once each, until one of them connects.
+        # If connecting fails for the whole wait, each later write tries to connect only once, until
+        # one succeeds.
         until = anyio.current_time() + (self._patience_s if self._patient else 0.0)
         while True:
             try:

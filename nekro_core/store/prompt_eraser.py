@@ -1,11 +1,12 @@
 """Removes a person's words from what is stored about prompts.
 
-Recipes have no words of people. Parts of a chat may have them: what plugins added to the prompt,
-what code printed, what tools returned. Nothing says whose words these are. So all parts of the
-chats in which the person wrote are deleted; the viewer shows gaps there. Parts of other chats are
-deleted if they contain the person's id, name or a line that the person wrote. The recorded results
-of calls in these chats are deleted too: only replays need them. So are the errors of models, which
-may quote a prompt.
+A stored prompt is a recipe that refers to parts (`nekro_core.store.prompt_recipe`). Recipes contain
+no words of people. Parts of a chat may contain words of people: what plugins added to the prompt,
+what code printed, what tools returned. It is not known whose words these are. So all parts of the
+chats in which the person wrote are deleted; the viewer of prompts shows gaps in their place. Parts
+of other chats are deleted if they contain the person's id, name or a line that the person wrote. In
+the chats in which the person wrote, the recorded results of calls are deleted too (only replays
+need them), and the errors of models, which may quote a prompt.
 """
 
 import json
@@ -24,12 +25,12 @@ from nekro_core.store.traces import PersonTraces
 _SLICE = 500
 """Number of rows that one query reads."""
 _WINDOW = 8
-"""Characters of the beginning of a line by which the person's words are found in other chats. A
-shorter line is too common to say whose it is."""
+"""Number of characters at the beginning of a person's line that are looked for in other chats. A
+line that is shorter is not looked for, because other people may have written the same line."""
 _SHORTEST_NAME = 3
 _ERASED = "(the error was erased together with a person's words)"
-"""The error of a prompt without a reply, after a person was erased: a provider may quote the prompt
-in its error."""
+"""Stored in place of the error of a request without a reply, because a provider may quote the
+prompt in its error."""
 
 
 class PromptEraser:
@@ -198,11 +199,11 @@ def _containing(
     for row in rows:
         try:
             text = unpacked(row["data"]).decode("utf-8", "replace")
-        except UnknownPartForm:  # A newer version wrote it, so nothing says whose words it has.
+        except UnknownPartForm:  # It cannot be read, and may have the person's words.
             found.append(str(row["hash"]))
             continue
         named = any(each in text for each in ids) and forgotten.text(text) != text
-        if row["chat_key"]:  # What has no chat was written by operators and authors of plugins.
+        if row["chat_key"]:  # Without a chat: no words of people.
             named = named or any(each in text for each in names) or words.said_in(text)
         if named:
             found.append(str(row["hash"]))

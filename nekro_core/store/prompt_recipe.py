@@ -1,12 +1,14 @@
 """Describes what a model was shown, so that the request can be made again byte for byte.
 
 A recipe has the form of the request's JSON body. Its texts are cut into pieces. A line of the
-history is stored as the record's number and a short hash of the line. A text that is no record is
-stored once as a part (`nekro_core.store.prompts`), and the recipe has its hash. The recipe itself
-has no words of people, so erasing a person changes recipes little: see `erased`.
+history is stored as the record's number and a short hash of the line. A text that is not a record
+is stored once as a part (`nekro_core.store.prompts`), and the recipe contains the hash of the part.
+The recipe itself contains no words of people, so an erasure of a person changes little in it: see
+`erased`.
 
 The structures are stored as JSON arrays. To add a field, add it at the end with a default. An older
-version then refuses the recipe, since it would make another request from it.
+version of the bot then refuses to read the recipe. It does not know the field, so it could not make
+the same request again.
 """
 
 import hashlib
@@ -18,7 +20,8 @@ from itertools import accumulate
 import msgspec
 
 LINE_HASH = 4
-"""Characters of a line's hash, 24 bits. They need only tell whether a record has changed since."""
+"""Number of characters of a line's hash: 24 bits. The hash only has to tell whether a record has
+changed since the prompt."""
 _GONE = "." * LINE_HASH
 
 
@@ -40,9 +43,10 @@ class RecordLines(
     msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="h"
 ):
     """Lines of the history, joined by line ends. ``limit`` is the maximum number of characters of a
-    message. ``steps`` are the first record's number and the differences to the next ones.
-    ``marks`` says which lines were marked, and how: 1 as unanswered, 2 as the question of another
-    turn; from form 2 on, other bits say more (`nekro_core.agent.prompt.line_marks`)."""
+    message. ``steps`` are the first record's number, and then the difference from each record's
+    number to the next. ``marks`` says which lines were marked, and how: 1 as unanswered, 2 as the
+    question of another turn; from form 2 on, other bits say more
+    (`nekro_core.agent.prompt.line_marks`)."""
 
     limit: int
     steps: list[int]
@@ -83,7 +87,8 @@ class RecipeMedium(
     msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="m"
 ):
     """A picture. ``hash`` is the hash of its address in the request. A picture of the history is
-    number ``index`` of the media of record ``seq``. Another one is the part ``hash``."""
+    medium number ``index`` of the record ``seq``. Any other picture is stored as the part with the
+    name ``hash``."""
 
     hash: str
     seq: int = 0
@@ -91,7 +96,7 @@ class RecipeMedium(
 
 
 class RecipeJson(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="j"):
-    """Any other content: the part ``hash`` is its JSON."""
+    """Any other content. Its JSON is stored as the part with the name ``hash``."""
 
     hash: str
 
@@ -109,9 +114,9 @@ class RecipeMessage(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
 class Recipe(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A request. ``lines`` is the version of the lines' form (`nekro_core.agent.prompt.lines`).
     ``frame`` is the part with the JSON body without messages and tools, and ``tools`` the part with
-    the tools; empty if there are none. Times in lines are in ``zone``, an IANA name, or if it is
-    empty in the machine's zone, which was ``offset`` seconds east of UTC. ``own`` are the ids of
-    the bot's accounts."""
+    the tools; empty if there are none. Times in lines are in the time zone ``zone`` (an IANA name).
+    If ``zone`` is empty, they are in the machine's zone, which was ``offset`` seconds east of UTC.
+    ``own`` are the ids of the bot's accounts."""
 
     lines: int
     frame: str
@@ -135,7 +140,7 @@ class Recipe(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
     @property
     def seqs(self) -> set[int]:
-        """The numbers of all records that it shows."""
+        """The numbers of all records that the request shows."""
         return {
             seq for piece in self.pieces() if isinstance(piece, RecordLines) for seq in piece.seqs
         }
@@ -145,8 +150,8 @@ _decoder = msgspec.json.Decoder(Recipe)
 
 
 def decode_recipe(text: str) -> Recipe | None:
-    """Read a stored recipe; None if this version cannot read it, for example because a newer one
-    wrote it."""
+    """Read a stored recipe; None if this version of the bot cannot read it, for example because a
+    newer version wrote it."""
     try:
         return _decoder.decode(text)
     except msgspec.MsgspecError:
@@ -159,8 +164,8 @@ def line_hash(line: str) -> str:
 
 
 def part_hash(chat_key: str, data: bytes) -> str:
-    """Return the name of a part. The same text of two chats has two names, so that erasing it in
-    one chat does not change the other."""
+    """Return the name of a part. If two chats have the same text, it has two names, so that an
+    erasure in one chat does not change the other chat."""
     key = chat_key.encode("utf-8", "replace")
     if len(key) > hashlib.blake2b.MAX_KEY_SIZE:
         key = hashlib.blake2b(key).digest()
@@ -169,12 +174,12 @@ def part_hash(chat_key: str, data: bytes) -> str:
 
 
 cached_line_hash = lru_cache(4096)(line_hash)
-"""Most lines of a prompt were in the previous prompt too."""
+"""`line_hash` with a cache, since most lines of a prompt were in the previous prompt too."""
 
 
 def erased(recipe: Recipe, gone: Collection[int], redact: Callable[[str], str]) -> Recipe:
-    """Return the recipe without the hashes of these records' lines. Texts of the program are
-    redacted."""
+    """Return the recipe without the hashes of the lines of the records ``gone``. ``redact`` is
+    applied to the texts that the program wrote."""
 
     def piece_of(piece: Piece) -> Piece:
         match piece:

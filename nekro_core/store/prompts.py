@@ -1,7 +1,8 @@
 """Stores what the model was shown: a recipe for each step, and the parts that recipes refer to.
 
-A part is stored once, however many prompts contain it. The time of its last use is stored with it
-(up to an hour too early), so that retention can delete the part with the last turn that shows it.
+A part is stored only once, even if many prompts contain it. The time of its last use is stored too,
+though it may be up to an hour too early. By this time, retention deletes a part when the last turn
+that shows it is deleted.
 """
 
 import zlib
@@ -15,14 +16,16 @@ from nekro_core.store.errors import StoreError
 from nekro_core.store.prompt_recipe import part_hash
 
 USED_WITHIN_S = 3600.0
-"""A part's time of use is written again if it is older than this."""
+"""A part's time of use is written again only if the stored time is older than this many seconds."""
 _REMEMBERED = 8192
-"""Number of parts of which the process remembers that they are stored."""
+"""Maximum number of parts of which the process remembers that they are stored."""
 _PLAIN, _PACKED = b"=", b"z"
 _WORTH_PACKING = 200
-"""Minimum number of bytes of a part that is compressed. A shorter one would not become shorter."""
+"""Minimum number of bytes of a part that is compressed. Compression does not make a smaller part
+smaller."""
 _LOOKED_BACK = 5
-"""Maximum number of earlier turns that are searched for a prompt: some turns had no request."""
+"""Maximum number of earlier turns that are searched for the chat's last prompt. Several are needed,
+because a turn may have made no request."""
 _READ = 200
 """Maximum number of parts that one query reads."""
 
@@ -72,8 +75,8 @@ class PromptRepository:
     def add(
         self, row: PromptRow, parts: Collection[PromptPart], *, beside: Sequence[SqlStatement] = ()
     ) -> Awaitable[object]:
-        """Queue a prompt with those of its parts that are not stored yet. ``beside`` are statements
-        of the same transaction."""
+        """Queue a prompt, and those of its parts that are not stored yet. ``beside`` are further
+        statements for the same transaction."""
         now = self._clock()
         named = {part.hash: part for part in parts}
         fresh = {
@@ -122,7 +125,7 @@ class PromptRepository:
         return None
 
     async def parts(self, names: Collection[str]) -> dict[str, bytes]:
-        """Get parts by their names. Those that are not stored any more are left out. Raises
+        """Get parts by their names. Parts that are no longer stored are left out. Raises
         `UnknownPartForm`."""
         found: dict[str, bytes] = {}
         wanted = sorted(set(names))

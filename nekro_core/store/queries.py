@@ -55,7 +55,7 @@ class Column:
 
     def contains(self, text: str) -> WhereClause:
         """Match rows whose text contains the non-empty ``text``, case-sensitively."""
-        # LIKE ignores case on SQLite; REPLACE does not, on any database.
+        # REPLACE distinguishes upper and lower case on all databases; LIKE does not on SQLite.
         return WhereClause(f"REPLACE({self.name}, ?, '') <> {self.name}", (text,))
 
     def starts_with(self, text: str) -> WhereClause:

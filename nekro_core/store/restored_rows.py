@@ -1,7 +1,8 @@
 """Changes the rows of a database that was restored from a backup, before a bot uses it.
 
 A backup is the state of an earlier time. What the bot did after that time is not in it, for example
-that a waiting message was sent. These changes keep a restored bot from doing it a second time.
+that a waiting message was sent. These changes keep a restored bot from doing the same things a
+second time.
 """
 
 from collections.abc import Collection
@@ -18,8 +19,8 @@ _UNFINISHED = (DeliveryState.PENDING.value, DeliveryState.SENDING.value)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettledRows:
-    """How many rows were changed: messages that were waiting to be sent, turns that ran, and
-    questions and tasks that waited."""
+    """How many rows were changed: messages that waited to be sent, turns that were running, and
+    questions and tasks that waited for an answer."""
 
     deliveries: int
     turns: int
@@ -71,8 +72,8 @@ class RestoredRows:
         )
 
     async def move_media(self, before: str, after: str) -> None:
-        """Replace the folder of stored media in all messages. Both are absolute paths. Raises
-        `StoreError`."""
+        """Replace the folder of stored media in all messages. ``before`` and ``after`` are absolute
+        paths. Raises `StoreError`."""
         old, new = (msgspec.json.encode(f"{each}/").decode()[:-1] for each in (before, after))
         if old == new:
             return
@@ -86,7 +87,7 @@ class RestoredRows:
             )
 
     async def people(self) -> frozenset[tuple[str, str]]:
-        """Return everybody about whom there are rows, as instance and user id. Raises
+        """Return all people about whom there are rows, each as instance and user id. Raises
         `StoreUnavailable`."""
         found: set[tuple[str, str]] = set()
         for row in await self._database.read("SELECT instance, user_id FROM users"):
@@ -106,7 +107,7 @@ class RestoredRows:
         found |= _in_private({row["chat_key"] for row in keys})
         instances = {instance for instance, _ in found}
         for row in keys:
-            # The key may be ``instance:id``, or the id alone.
+            # A plugin's key of a person may be ``instance:id`` or only the id.
             for each in {row["user_key"], row["user_key"].rpartition(":")[2]} - {""}:
                 found |= {(instance, each) for instance in instances}
         return frozenset(found)

@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 
-from tortoise import Model
-
-from nekro_core.store import models
 from nekro_core.store.engine import DatabaseEngine
+from nekro_core.store.search_triggers import TRIGGER_FUNCTION
 
 _MIGRATIONS = "tortoise_migrations"
 
@@ -13,6 +11,10 @@ _MIGRATIONS = "tortoise_migrations"
 async def own_tables(engine: DatabaseEngine) -> Sequence[str]:
     """Return the names of the bot's tables that a PostgreSQL database has. Raises
     `StoreUnavailable`."""
+    from tortoise import Model  # noqa: PLC0415 - 0.2 s, and only a restore needs it
+
+    from nekro_core.store import models  # noqa: PLC0415 - as above
+
     rows = await engine.read(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()", ()
     )
@@ -26,5 +28,8 @@ async def own_tables(engine: DatabaseEngine) -> Sequence[str]:
 
 
 async def drop_tables(engine: DatabaseEngine, tables: Sequence[str]) -> None:
-    """Drop tables, all or none. Raises `StoreError`."""
-    await engine.commit([(f'DROP TABLE "{each}"', ()) for each in tables])
+    """Drop tables and the function of their triggers in one transaction: if one of them cannot be
+    dropped, none is dropped. Raises `StoreError`."""
+    statements = [f'DROP TABLE "{each}"' for each in tables]
+    statements.append(f"DROP FUNCTION IF EXISTS {TRIGGER_FUNCTION}()")
+    await engine.commit([(each, ()) for each in statements])

@@ -11,8 +11,8 @@ from nekro_core.store.statistic_rows import DAY_S, KEPT_S
 SLICE = 200
 """Number of rows deleted by one write. Such a write takes 2 to 5 ms on a small machine."""
 MIN_MESSAGES_PER_CHAT = 200
-"""Number of newest messages of each chat that are never deleted, however old they are. Prompts show
-them, and they tell the bot where a chat's history ends."""
+"""Number of newest messages of each chat that are never deleted, even if they are old. Prompts show
+them, and by them the bot knows where a chat's history ends."""
 
 
 class RowRetention:
@@ -53,8 +53,8 @@ class RowRetention:
                     tuple(old),
                 ),
             )
-        # Messages have the order of their arrival: if a slice has no old message, all later
-        # messages are new.
+        # Messages are stored in the order of their arrival. So if no message of a slice is old, all
+        # messages after the slice are too new to be deleted.
         return rows[-1]["seq"] if old and len(rows) == SLICE else 0
 
     async def turns(self, *, before: float, after: int = 0) -> int:
@@ -84,14 +84,14 @@ class RowRetention:
         return rows[-1]["id"] if old and len(rows) == SLICE // 4 else 0
 
     async def prompt_parts(self, *, before: float, after: int = 0) -> int:
-        """Delete parts of prompts that no turn since ``before`` has used. Their turns are deleted
-        by `turns`."""
+        """Delete parts of prompts that no turn since ``before`` has used. `turns` deletes the turns
+        themselves."""
         rows = await self._database.read(
             "SELECT hash FROM prompt_parts WHERE used < ? LIMIT ?", before - USED_WITHIN_S, SLICE
         )
         names: list[Value] = [row["hash"] for row in rows]
         if names:
-            # A part that was used again meanwhile stays.
+            # The condition on ``used`` keeps a part that was used again since it was read above.
             sql = f"DELETE FROM prompt_parts WHERE hash IN ({_marks(names)}) AND used < ?"
             await self._database.write(SqlStatement(sql, (*names, before - USED_WITHIN_S)))
         return after + 1 if len(rows) == SLICE else 0
@@ -126,7 +126,7 @@ class RowRetention:
         return rows[-1]["id"] if old and len(rows) == SLICE else 0
 
     async def statistics(self, *, before: float, after: int = 0) -> int:
-        """Delete the rows of hours and days that are older than `KEPT_S` says. ``before`` is the
+        """Delete the rows of hours and days whose time in `KEPT_S` is over. ``before`` is the
         present time. The rows of months stay."""
         for (period, dimension), kept in KEPT_S.items():
             for table in ("statistics", "latencies"):

@@ -1,4 +1,5 @@
-"""Removes a person's id, name and words from the rows of others. These rows are not deleted."""
+"""Removes a person's id, name and words from rows that belong to other people. These rows are not
+deleted."""
 
 from collections.abc import Callable, Sequence
 
@@ -102,8 +103,8 @@ class RowRedactor:
         return len(statements)
 
     async def _redact_plugins(self, person: Person, forgotten: RedactionTarget) -> int:
-        """Remove the person from plugins' values that belong to other persons or to none. A value
-        whose key contains the person's id is deleted."""
+        """Remove the person from plugins' values that belong to other persons or to no person. A
+        value whose key contains the person's id is deleted."""
         there, beginnings = chat_key_in(person.instances)
         rows = await self._database.read(
             "SELECT id, store_key, value FROM plugin_data WHERE "

@@ -35,10 +35,9 @@ class RunRepository:
     ) -> Awaitable[object]:
         """Store that a run starts.
 
-        The write is queued when this method returns, so no message of the run is committed before
-        it. ``turn_id`` is 0 for a run without a turn. ``stop`` is the run's reason to stop until
-        `end` is called. The result may be awaited more than once.
-        Raises `UniqueConflict`.
+        The write is queued when this method returns, so the run is committed before any of its
+        messages. ``turn_id`` is 0 for a run without a turn. ``stop`` is the run's reason to stop
+        until `end` is called. The result may be awaited more than once. Raises `UniqueConflict`.
         """
         return self._database.write(
             SqlStatement(
@@ -88,8 +87,8 @@ class RunRepository:
         return [_run(row) for row in rows]
 
     async def beside(self, run_id: str) -> list[RunRecord]:
-        """Get a run and the other runs of its turn, in order. The list is empty if there is no such
-        run."""
+        """Get all runs of the turn to which a run belongs, in order. The list is empty if there is
+        no such run."""
         rows = await self._database.read(
             "SELECT * FROM runs WHERE run_id = ? OR (turn_id <> 0 AND turn_id = "
             "(SELECT turn_id FROM runs WHERE run_id = ?)) ORDER BY step, started",
@@ -99,8 +98,8 @@ class RunRepository:
         return [_run(row) for row in rows]
 
     async def of_same_turns(self, run_ids: Collection[str]) -> list[list[RunRecord]]:
-        """Get the runs of the turns to which these runs belong, the oldest turn first, and of each
-        turn all runs in order. Of more than 200 runs only the last 200 are looked up."""
+        """Get all runs of the turns to which these runs belong: one list for each turn, oldest turn
+        first, runs in order. Of more than 200 ``run_ids`` only the last 200 are looked up."""
         wanted = [*run_ids][-_LOOKED_UP:]
         if not wanted:
             return []

@@ -1,25 +1,26 @@
-"""Encodes the blocks of the search index: what is known of 64 neighbouring messages of a chat.
+"""Encodes the blocks of the search index. A block holds facts about 64 neighbouring messages of a
+chat.
 
-For each message: its number in the store, its time, whether it only asks, how many terms it has,
-and the signs of its sentence vector's 512 numbers. The signs are all zero until the sentence
-encoder has read the message, and again when the message is removed from the index. In trials, the
-signs alone ranked as well as the numbers (decision 0039), and take a thirty-second of the space.
+It holds for each message: the number in the store, the time, whether the message only asks, how
+many terms it has, and the signs (plus or minus) of the 512 numbers of its sentence vector. The
+signs are all zero until the sentence encoder has read the message, and again when the message is
+removed from the index. In trials, search results ranked by the signs alone were as good as those
+ranked by the numbers (decision 0039). The signs take 1/32 of the space.
 """
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from nekro_core.system.arrays import NDArray, np
 
 BLOCK = 64
 """Number of messages of a block. A search reads the blocks of its best 200 messages: 1.2 MB."""
 VECTOR_BYTES = 64
 """Bytes of a message's vector: one bit for each of 512 numbers."""
 
-_FACTS = np.dtype(
-    [("seq", "<i8"), ("time", "<f8"), ("length", "u1"), ("asks", "u1")],
-)
+_FACTS = [("seq", "<i8"), ("time", "<f8"), ("length", "u1"), ("asks", "u1")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,9 @@ class SearchBlock:
         number: The position of the first message in the chat, divided by `BLOCK`.
         seqs: The messages' numbers in the store.
         times: Their times.
-        lengths: How many terms each has.
-        asks: Whether each only asks.
-        vectors: The signs of their vectors, a row of `VECTOR_BYTES` for each.
+        lengths: How many terms each message has.
+        asks: Whether each message only asks.
+        vectors: The signs of their vectors, a row of `VECTOR_BYTES` for each message.
         encoded: Whether the sentence encoder has read all of them.
     """
 
@@ -63,7 +64,7 @@ class SearchBlock:
 
 
 def encode_facts(messages: Sequence[IndexedMessage]) -> bytes:
-    """Encode what is known of messages, except their vectors."""
+    """Encode the facts about messages, without their vectors."""
     rows = [(each.seq, each.time, min(each.length, 255), each.asks) for each in messages]
     return np.array(rows, _FACTS).tobytes()
 
@@ -90,8 +91,8 @@ class BlockTable:
         numbers: The numbers of the blocks, in order.
         seqs: The messages' numbers in the store.
         times: Their times.
-        lengths: How many terms each has.
-        asks: Whether each only asks.
+        lengths: How many terms each message has.
+        asks: Whether each message only asks.
         vectors: The signs of their vectors.
     """
 
@@ -103,8 +104,8 @@ class BlockTable:
     vectors: NDArray[np.uint8]
 
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the rows of messages by their positions in the chat; -1 for those that are in none
-        of the blocks."""
+        """Return the rows of messages by their positions in the chat; -1 for messages that are in
+        none of the blocks."""
         if not len(self.numbers):
             return np.full(len(positions), -1, np.int64)
         number, at = np.divmod(positions, BLOCK)

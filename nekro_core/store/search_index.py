@@ -3,24 +3,26 @@
 `nekro_core.memory.search` splits the messages into terms and ranks them.
 
 The messages of a chat are numbered from 0 in the order of their arrival. Such a number is called a
-position; it never changes. The index of a chat consists of segments, one after another. Each holds
-the terms of a run of messages. When eight neighbouring segments have the same size, they are merged
-into one, so a chat with a million messages has about fifteen. The newest messages, up to two
-hundred, are in no segment: a search reads them from the table of messages itself. So a message is
-found from the moment in which it is stored, in the same transaction, and a crash cannot lose it.
+position; it never changes. The index of a chat consists of segments, one after another. Each
+segment holds the terms of some consecutive messages. When eight neighbouring segments have the same
+size, they are merged into one, so a chat with a million messages has about fifteen segments. The
+newest messages, up to two hundred, are in no segment: a search reads them from the table of
+messages itself. So a message can be found as soon as it is stored, and a crash cannot lose it from
+the index.
 
 When a message is recalled, hidden, edited, redacted or deleted, a trigger adds a row to
-``search_changes`` in the same transaction. From then on, no search uses what the segments have of
-this message. `SearchIndexRepository.remove_changed` deletes its terms from the pages.
+``search_changes`` in the same transaction. From then on, searches ignore the terms that the
+segments have of this message. `SearchIndexRepository.remove_changed` deletes its terms from the
+pages.
 """
+
+from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import anyio
-import numpy as np
 from anyio import to_thread
-from numpy.typing import NDArray
 
 from nekro_core.chat import ChatKey
 from nekro_core.store.database import Database, InsertStatement, Row, SqlStatement
@@ -35,19 +37,23 @@ from nekro_core.store.search_blocks import (
     encode_facts,
 )
 from nekro_core.store.search_pages import without
+from nekro_core.system.arrays import NDArray, np
 
 _BUCKET_BITS = 13
-"""A page's id is its segment's id times two to this power, plus its bucket."""
+"""The id of a page is the id of its segment times two to this power, plus the number of its
+bucket."""
 _AT_ONCE = 64
 """Number of pages that one step reads or writes: about 0.6 MB, and 2 ms of the database's time."""
 _IN_ONE_QUERY = 500
 _REMOVED = -100
-"""The level of a segment that was merged into another one. Its pages are being deleted."""
+"""The level of a segment that was merged into a larger segment. The pages of the merged segment are
+being deleted."""
 _MOST_CHANGES = 20_000
 """Maximum number of changed messages that are removed from a chat's index in one pass."""
 
 _MOST_COUNTED = 600_000
-"""Maximum number of records that are counted one by one: those of the largest segment."""
+"""Maximum number of records that `SearchIndexRepository.count_before` counts one by one: as many as
+the largest segment has."""
 
 _PAGE = InsertStatement("search_pages", ("id", "data"))
 _SEGMENT = InsertStatement(
@@ -59,7 +65,7 @@ _BLOCK_COLUMNS = "number, facts, vectors, encoded"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSegment:
-    """A run of neighbouring messages whose terms are indexed together.
+    """Consecutive messages of a chat whose terms are indexed together.
 
     Attributes:
         id: Its number.
@@ -100,8 +106,9 @@ class SearchIndexRepository:
 
     @property
     def removals(self) -> int:
-        """How often messages were removed since the process started. While the number is the same,
-        what was read of the messages may be stored."""
+        """How often messages were removed from the index since the process started. Read this
+        before you read messages, and again before you store what was computed from them: if the
+        number has changed, do not store it."""
         return self._removals
 
     async def segments(self, chat_key: ChatKey) -> list[SearchSegment]:
@@ -177,8 +184,8 @@ class SearchIndexRepository:
         return [_block_of(row) for row in rows]
 
     async def count_before(self, chat_key: ChatKey, seq: int) -> int:
-        """Count the records of a chat before a number. Those in segments need no counting, so this
-        takes a millisecond in a chat of any size."""
+        """Count the records of a chat before a number. The number of records in each segment is
+        known, so this takes a millisecond in a chat of any size."""
         counted, after = 0, 0
         for segment in await self.segments(chat_key):
             if segment.last_seq >= seq:
@@ -195,7 +202,8 @@ class SearchIndexRepository:
         return counted + int(row["count"])
 
     async def changed(self, chat_key: ChatKey) -> list[int]:
-        """Get the numbers of the messages that the segments may have in an old form."""
+        """Get the numbers of the changed or deleted messages. The segments may still have their old
+        terms."""
         rows = await self._database.read(
             "SELECT DISTINCT seq FROM search_changes WHERE chat_key = ?", str(chat_key)
         )
@@ -250,8 +258,8 @@ class SearchIndexRepository:
             segment: The segment; its id is not used.
             pages: The pages by their buckets.
             messages: Its messages, in order.
-            changes_until: The `newest_change` before the messages were read. Older changes are in
-                what was read.
+            changes_until: The result of `newest_change` before the messages were read. The messages
+                that were read include all changes up to this one.
         """
         segment = replace(segment, id=await self._next_id())
         blocks: list[SqlStatement] = []
@@ -285,8 +293,8 @@ class SearchIndexRepository:
         )
 
     async def begin_merge(self, chat_key: ChatKey, segment: SearchSegment) -> SearchSegment:
-        """Add a segment that no search sees before `finish_merge`, and return it with its id. Hold
-        `writing` until then."""
+        """Add a segment that searches do not use before `finish_merge`, and return it with its id.
+        Hold `writing` until `finish_merge` returns."""
         hidden = replace(segment, id=await self._next_id(), level=-1 - segment.level)
         await self._database.write(_segment_statement(chat_key, hidden))
         return replace(hidden, level=segment.level)
@@ -298,8 +306,8 @@ class SearchIndexRepository:
             await self._database.write(*_page_statements(segment, part))
 
     async def finish_merge(self, segment: SearchSegment, merged: Sequence[SearchSegment]) -> None:
-        """Let a segment take the place of those that were merged into it, in one transaction. Then
-        delete their pages."""
+        """Replace the segments ``merged`` by the segment into which they were merged, in one
+        transaction. Then delete the pages of the merged segments."""
         ids = [each.id for each in merged]
         await self._database.write(
             SqlStatement(
@@ -407,8 +415,8 @@ class SearchIndexRepository:
         )
 
     async def remove_of_erased(self, chat_keys: Iterable[ChatKey]) -> None:
-        """Delete the terms of all changed messages of these chats, so that the database holds no
-        word of an erased person when this returns."""
+        """Delete the terms of all changed messages of these chats, so that the database contains no
+        words of an erased person when this method returns."""
         async with self.writing:
             for chat_key in {*chat_keys, *await self.chats_with_changes()}:
                 await self.remove_changed(chat_key)
@@ -492,7 +500,7 @@ class SearchIndexRepository:
 
 def of_erased_chat(chat_key: ChatKey) -> Iterable[SqlStatement]:
     """Return the statements that delete the index of a chat. Hold `SearchIndexRepository.writing`
-    while they are written. They come after the deletion of the messages."""
+    while the statements are written. Run the statements after the deletion of the messages."""
     key = (str(chat_key),)
     shift = f"<< {_BUCKET_BITS}"
     yield SqlStatement(
@@ -506,7 +514,7 @@ def of_erased_chat(chat_key: ChatKey) -> Iterable[SqlStatement]:
 
 
 def _cut(pages: Mapping[int, bytes], dead: NDArray[np.bool_]) -> dict[int, bytes]:
-    """Return the pages that change when these messages are removed."""
+    """Return, in their new form, the pages that change when the messages ``dead`` are removed."""
     changed = ((page, without(data, dead)) for page, data in pages.items())
     return {page: data for page, data in changed if data is not None}
 

@@ -8,22 +8,23 @@ A page is: the number of terms, the length of the terms' text, the terms with li
 them, the number of postings of each term, and all postings. Numbers are 32-bit little-endian.
 """
 
+from __future__ import annotations
+
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from nekro_core.system.arrays import NDArray, np
 
-Postings = NDArray[np.uint32]
+Postings: TypeAlias = "NDArray[np.uint32]"
 
 MAX_POSITIONS = 1 << 20
 """Maximum number of messages of a segment."""
 _POSITION = 12
 _COUNT = 8
 _HEAD = struct.Struct("<II")
-_NUMBER = np.dtype("<u4")
-_NONE: Postings = np.zeros(0, _NUMBER)
+_NUMBER = "<u4"
 
 
 def posting(position: int, count: int, length: int) -> int:
@@ -47,7 +48,8 @@ def lengths(postings: Postings) -> NDArray[np.float32]:
 
 
 def moved(postings: Postings, by: int) -> Postings:
-    """Return the postings in a segment in which the positions are larger by ``by``."""
+    """Return the postings with all positions larger by ``by``, for a segment that begins
+    earlier."""
     return postings + np.uint32(by << _POSITION)
 
 
@@ -79,8 +81,8 @@ def merge_pages(pages: Iterable[tuple[int, bytes]], buckets: int) -> dict[int, b
     """Merge pages of several segments, and distribute the terms among buckets.
 
     Args:
-        pages: For each page, in the order of the segments: by how much its positions are larger in
-            the merged segment, and the page.
+        pages: The pages, in the order of the segments. The number before each page is added to its
+            positions in the merged segment.
         buckets: The number of buckets of the merged segment.
 
     Returns:
@@ -144,7 +146,8 @@ def postings_of(page: bytes, terms: Iterable[str]) -> dict[str, Postings]:
 
 
 def without(page: bytes, dead: NDArray[np.bool_]) -> bytes | None:
-    """Return a page without the postings of messages, or None if it has none of them.
+    """Return a page without the postings of removed messages; None if the page has no posting of a
+    removed message.
 
     Args:
         page: The page.
@@ -164,7 +167,7 @@ def with_added(page: bytes, added: Mapping[str, Postings]) -> bytes:
     """Return a page with further postings."""
     terms = decode_page(page) if page else {}
     for term, postings in added.items():
-        terms[term] = np.sort(np.concatenate((terms.get(term, _NONE), postings)))
+        terms[term] = np.sort(np.concatenate((terms.get(term, _none()), postings)))
     return _encoded(terms)
 
 
@@ -172,7 +175,7 @@ def _encoded(terms: Mapping[str, Postings]) -> bytes:
     """Encode a page; terms without postings are left out."""
     kept = {term: postings for term, postings in terms.items() if len(postings)}
     sizes = np.array([len(each) for each in kept.values()], np.int64)
-    return encode_page(list(kept), sizes, np.concatenate([_NONE, *kept.values()]))
+    return encode_page(list(kept), sizes, np.concatenate([_none(), *kept.values()]))
 
 
 def _parts(page: bytes) -> tuple[bytes, Postings, Postings]:
@@ -180,3 +183,7 @@ def _parts(page: bytes) -> tuple[bytes, Postings, Postings]:
     begin = _HEAD.size + length
     sizes = np.frombuffer(page, _NUMBER, terms, begin)
     return page[_HEAD.size : begin], sizes, np.frombuffer(page, _NUMBER, -1, begin + 4 * terms)
+
+
+def _none() -> Postings:
+    return np.zeros(0, _NUMBER)

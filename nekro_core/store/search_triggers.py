@@ -1,10 +1,13 @@
-"""The triggers that note which indexed messages were changed or deleted.
+"""Makes the database triggers that note which indexed messages were changed or deleted.
 
 A message is recalled, hidden, edited, redacted, erased or deleted for its age by statements in many
-files. A trigger sees all of them, in their transaction. So no writer can leave words in the search
-index that the message no longer has. New messages fire no trigger, so they cost nothing.
+files. A trigger notices each of these statements, in the same transaction. So words that a message
+no longer has cannot stay in the search index. New messages fire no trigger, so storing them takes
+no longer.
 """
 
+TRIGGER_FUNCTION = "search_note_change"
+"""The function that PostgreSQL's triggers call. It stays when the tables are dropped."""
 _CHANGED = "OLD.recalled <> NEW.recalled OR OLD.segments <> NEW.segments"
 _NOTE = "INSERT INTO search_changes (chat_key, seq) VALUES (OLD.chat_key, OLD.seq);"
 
@@ -20,24 +23,24 @@ _SQLITE = (
 )
 _POSTGRES = (
     (
-        "CREATE OR REPLACE FUNCTION search_note_change() RETURNS trigger LANGUAGE plpgsql AS "
+        f"CREATE OR REPLACE FUNCTION {TRIGGER_FUNCTION}() RETURNS trigger LANGUAGE plpgsql AS "
         f"$$ BEGIN {_NOTE} RETURN NULL; END $$"
     ),
     "DROP TRIGGER IF EXISTS search_message_changed ON messages",
     (
         "CREATE TRIGGER search_message_changed AFTER UPDATE OF recalled, segments ON messages "
-        f"FOR EACH ROW WHEN ({_CHANGED}) EXECUTE FUNCTION search_note_change()"
+        f"FOR EACH ROW WHEN ({_CHANGED}) EXECUTE FUNCTION {TRIGGER_FUNCTION}()"
     ),
     "DROP TRIGGER IF EXISTS search_message_deleted ON messages",
     (
         "CREATE TRIGGER search_message_deleted AFTER DELETE ON messages "
-        "FOR EACH ROW EXECUTE FUNCTION search_note_change()"
+        f"FOR EACH ROW EXECUTE FUNCTION {TRIGGER_FUNCTION}()"
     ),
 )
 
 
 def trigger_statements(dialect: str) -> tuple[str, ...]:
-    """Return the statements that make the triggers. They may run again.
+    """Return the statements that make the triggers. They may be run several times.
 
     Args:
         dialect: ``sqlite`` or ``postgres``, as Tortoise calls them.

@@ -1,41 +1,69 @@
-"""The engine for SQLite. It has one connection, and makes one call into the connection's thread for
-each commit."""
+"""Implements the engine for SQLite. It has one connection, and makes one call into the connection's
+thread for each commit."""
 
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
+from typing import Any, Self
 
 import aiosqlite
+import anyio
 from anyio import to_thread
-from tortoise.backends.base.client import BaseDBAsyncClient
-from tortoise.exceptions import BaseORMException, IntegrityError
 
 from nekro_core.store.engine import Bound, Rows, Value, explain
 from nekro_core.store.errors import StoreError, StoreUnavailable, UniqueConflict
 from nekro_core.store.guest_queries import GuestQuery
 from nekro_core.store.guest_sqlite import select_in_file
+from nekro_core.store.upgrade import new_tables
+
+IN_MEMORY = ":memory:"
 
 
 class SqliteEngine:
-    """Reads and commits on Tortoise's connection."""
+    """Reads and commits on one connection. Make it with `open`."""
 
     dialect = "sqlite"
     takes_nul = True
 
-    def __init__(self, connection: BaseDBAsyncClient) -> None:
+    def __init__(self, connection: aiosqlite.Connection, path: str) -> None:
         self._connection = connection
+        self._path = path
+        self._turn = anyio.Lock()
+        """Held for each call: a call that is cancelled while it waits never reaches the thread."""
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, path: str, pragmas: Mapping[str, object]) -> AsyncIterator[Self]:
+        """Open a file whose tables are up to date, or a new database `IN_MEMORY`. The connection is
+        closed at the end of the block. Raises `StoreUnavailable`."""
+        with _Translated():
+            connection = await aiosqlite.connect(path, isolation_level=None)
+        try:
+            with _Translated():
+                connection.row_factory = sqlite3.Row
+                for name, value in pragmas.items():
+                    await connection.execute_fetchall(f"PRAGMA {name}={value}")
+                if path == IN_MEMORY:
+                    await connection.executescript(new_tables(datetime.now(UTC)))
+            yield cls(connection, path)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await connection.close()
 
     async def read(self, sql: str, values: Sequence[Value]) -> Rows:
         """See `DatabaseEngine.read`."""
         with _Translated():
-            _, rows = await self._connection.execute_query(sql, list(values))
-            return rows
+            async with self._turn:
+                # The rows are `sqlite3.Row`, which reads like a mapping but is not typed as one.
+                rows: Any = await self._connection.execute_fetchall(sql, values)
+                return [*rows]
 
     async def guest_select(self, query: GuestQuery) -> Rows:
         """See `DatabaseEngine.guest_select`."""
         with _Translated():
-            path = str(getattr(self._connection, "filename", ":memory:"))
-            return await to_thread.run_sync(select_in_file, path, query)
+            return await to_thread.run_sync(select_in_file, self._path, query)
 
     async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
         """See `DatabaseEngine.commit`."""
@@ -43,12 +71,10 @@ class SqliteEngine:
             if len(statements) == 1:
                 # A single statement needs no explicit transaction.
                 ((sql, values),) = statements
-                _, rows = await self._connection.execute_query(sql, list(values))
-                return [rows]
-            # Make one call into the connection's thread. A transaction of Tortoise would make three
-            # more calls, and would first commit a transaction that a failed commit has left open.
-            async with self._connection.acquire_connection() as connection:
-                return await _in_thread(connection, partial(_transact, statements))
+                return [await self.read(sql, values)]
+            # Make one call into the connection's thread, not one for each statement.
+            async with self._turn:
+                return await _in_thread(self._connection, partial(_transact, statements))
 
     async def newest_seq(self, table: str) -> int:
         """See `DatabaseEngine.newest_seq`."""
@@ -66,7 +92,8 @@ class SqliteEngine:
 
 
 def _transact(statements: Sequence[Bound], connection: sqlite3.Connection) -> list[Rows]:
-    """Run all statements or none. No transaction stays open."""
+    """Run all statements in one transaction. If one fails, none is carried out. The transaction is
+    ended in both cases."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         results: list[Rows] = [connection.execute(*each).fetchall() for each in statements]
@@ -94,13 +121,13 @@ class _Translated:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         match error:
-            case IntegrityError() | sqlite3.IntegrityError():
+            case sqlite3.IntegrityError():
                 raise UniqueConflict(f"a unique key is taken already: {error}") from error
             case sqlite3.ProgrammingError() | sqlite3.InterfaceError() | ValueError():
-                # ValueError includes UnicodeEncodeError, and is aiosqlite's error for a closed
-                # connection.
+                # ValueError: a text cannot be encoded (UnicodeEncodeError), or the connection is
+                # closed (aiosqlite raises a ValueError).
                 raise StoreError(f"the database refused a value: {error}") from error
             case OverflowError():
                 raise StoreError(f"the database refused a value: {error}") from error
-            case BaseORMException() | sqlite3.Error() | OSError():
+            case sqlite3.Error() | OSError():
                 raise StoreUnavailable(explain(str(error))) from error

@@ -26,7 +26,8 @@ class Period(StrEnum):
 
 
 class Dimension(StrEnum):
-    """What a row of the statistics is about. Each names its rows differently."""
+    """What a row of the statistics is about. The comment of each member says what the column
+    ``name`` contains."""
 
     ALL = "all"
     """The whole bot. The name is empty."""
@@ -93,23 +94,24 @@ KEPT_S: Mapping[tuple[Period, Dimension], float] = MappingProxyType(
         (Period.DAY, Dimension.PERSON): 92 * DAY_S,
     }
 )
-"""How long rows are kept; rows that are not named here stay for ever. Without these limits the
-statistics of a million messages would take more space than the messages."""
+"""How many seconds rows are kept, by period and dimension. Rows that are not named here stay for
+ever. Without these limits the statistics of a million messages would take more space than the
+messages."""
 
 
 def is_kept(period: Period, dimension: Dimension, age_s: float) -> bool:
-    """Return whether there is a row for a period of this age."""
+    """Return True if a period of this age still has a row."""
     kept = KEPT_S.get((period, dimension))
     return kept is None or age_s < kept
 
 
 SUMMED = tuple(each.name for each in fields(Sums))
 MONEY = ("cost", "published_cost")
-"""Those of `SUMMED` that are no whole numbers."""
+"""The columns of `SUMMED` that are not whole numbers."""
 KEY = ("period", "dimension", "name", "member", "start")
 LATENCY_KEY = ("period", "dimension", "name", "measure", "start", "bucket")
 Subject = tuple[Dimension, str]
-"""What is counted, and its name."""
+"""What a row of the statistics is about (`Dimension`), and its name."""
 
 
 def period_start(period: Period, at: float) -> int:
@@ -128,8 +130,8 @@ def period_start(period: Period, at: float) -> int:
 
 @dataclass(slots=True)
 class Increments:
-    """Counts that are to be added to the rows. ``now`` decides which periods are too old to get a
-    row of their own."""
+    """Collects counts that will be added to the rows. ``now`` is the present time; periods that are
+    too old at this time (`KEPT_S`) get no row."""
 
     now: float
     _sums: dict[tuple[Value, ...], list[float]] = field(default_factory=dict)
@@ -196,7 +198,8 @@ def adding(
 
 
 def on_conflict_add(table: str, key: Sequence[str], summed: Sequence[str]) -> str:
-    """Return the end of an ``INSERT`` that adds to the row that has the same key."""
+    """Return the end of an ``INSERT`` statement. If a row with the same key exists, the new numbers
+    are added to that row."""
     added = ", ".join(f"{each} = {table}.{each} + excluded.{each}" for each in summed)
     return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {added}"
 

@@ -1,9 +1,9 @@
 """Answers questions about the statistics: sums and latencies by hour, day and month, of the whole
 bot or of one chat, person, model, plugin or tool.
 
-The answers come from the rows that `nekro_core.store.statistics_counter` fills, so a year is
-answered as fast as a day. A question about a span is answered from the largest periods that fit
-into it. Without a time zone, days and months are counted in UTC.
+The answers come from the rows that `nekro_core.store.statistics_counter` fills, so a question about
+a year is answered as fast as one about a day. The sums of a span are added up from the largest
+periods that fit into it. Without a time zone, days and months are counted in UTC.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,15 +37,16 @@ _MOST = 1_000
 _LONG_S = 62 * DAY_S
 """A ranking of a longer span is made by `StatisticsRepository._long_ranking`."""
 _DRAWN_HOURS_S = 31 * DAY_S
-"""A longer span is not drawn by hours, and one of more than this is drawn by months too."""
+"""Up to this length, a span may be drawn by hours. A longer span may be drawn by months."""
 _DRAWN_DAYS_S = 3 * 366 * DAY_S
 """A longer span is not drawn by days."""
 _CANDIDATES = 80
 _FEW_BATCHES = 4
-"""How many times `_CANDIDATES` names are read at first, which is enough almost always."""
+"""Maximum number of batches of `_CANDIDATES` names that are read at first. These batches are almost
+always enough."""
 _MOST_BATCHES = 50
-"""How many times `_CANDIDATES` names are read at most. If the use of all time says little about the
-use in the span, the end of the ranking may be inexact."""
+"""Maximum number of batches of `_CANDIDATES` names that are read at all. If those who used most in
+the span are not those who used most of all time, the end of the ranking may be inexact."""
 _TOKENS = "prompt_tokens + completion_tokens"
 _SUMMED = {each: each for each in SUMMED}
 _SUMS = ", ".join(f"SUM({each}) AS {each}" for each in SUMMED)
@@ -120,7 +121,7 @@ class StatisticsRepository:
         name: str = "",
         timezone: tzinfo = UTC,
     ) -> list[StatisticsRow]:
-        """Get the sums of each hour, day or month, oldest first, from the one that contains
+        """Get the sums of each hour, day or month, oldest first, from the period that contains
         ``since`` up to but not including ``until``. Periods without rows are left out.
 
         Args:
@@ -162,8 +163,8 @@ class StatisticsRepository:
         dimension: Dimension = Dimension.ALL,
         name: str = "",
     ) -> StatisticsRow:
-        """Get the sums of a span. It begins and ends with a whole hour; where there are no rows of
-        single hours any more, with a whole day or month of UTC."""
+        """Get the sums of a span. The span is widened to whole hours. Where the rows of single
+        hours were deleted, it is widened to whole days or months of UTC."""
         sql, values = self._cover(since, until, dimension, "AND name = ?", (name,), (), _SUMMED)
         rows = await self._database.read(f"SELECT {_SUMS} FROM ({sql}) AS parts", *values)
         return _row(rows[0], start=0, name=name)
@@ -234,9 +235,9 @@ class StatisticsRepository:
     async def _long_ranking(
         self, dimension: Dimension, since: float, until: float, order: str, limit: int
     ) -> list[StatisticsRow]:
-        """Rank a long span without reading all its rows. Nothing used more in the span than of all
-        time. So the ones that used most of all time are read first, until none of the others can
-        be in the ranking."""
+        """Rank a long span without reading all its rows. A chat, person or other subject cannot
+        have used more in the span than of all time. So the subjects are read in the order of their
+        use of all time, until no further subject can be in the ranking."""
         found, exact = await self._most_used(dimension, since, until, order, limit, _FEW_BATCHES)
         if not exact:
             found, _ = await self._most_used(dimension, since, until, order, limit, _MOST_BATCHES)
@@ -251,7 +252,8 @@ class StatisticsRepository:
         limit: int,
         batches: int,
     ) -> tuple[list[StatisticsRow], bool]:
-        """Rank the ones that used most of all time. Returns also whether the ranking is exact."""
+        """Rank those subjects that used most of all time. Returns the ranking, and whether it is
+        exact."""
         measure = _TOKENS if order == "tokens" else order
         most = _CANDIDATES * batches
         rows = await self._database.read(
@@ -287,7 +289,8 @@ class StatisticsRepository:
         rows = await self._database.read(
             f"SELECT name, {_SUMS} FROM ({sql}) AS parts GROUP BY name", *values
         )
-        # Who did something only before the span is read as well, and all sums are 0.
+        # A subject that did something only before the span has a row too, in which all sums are 0:
+        # leave it out.
         return [
             _row(row, start=0, name=row["name"])
             for row in rows
@@ -399,7 +402,7 @@ class StatisticsRepository:
         table: str = "statistics",
     ) -> tuple[str, list[Value]]:
         """Return the SELECT of few rows that together make up a span. ``sums`` are the columns to
-        be added up, by their new names; where a row must be subtracted, they are negative."""
+        be added up, by their new names; if a row must be subtracted, its columns are negated."""
         parts = self._parts(since, until, dimension)
         bound: list[Value] = []
         selects = []
@@ -415,9 +418,9 @@ class StatisticsRepository:
     def _parts(
         self, since: float, until: float, dimension: Dimension
     ) -> list[tuple[str, Period, int, int]]:
-        """Cut a span as `spans` does, but into fewer rows. The present month is one row, since
-        nothing comes after now. If the span begins late in a month, that is the whole month, minus
-        the days before. Each part has its sign."""
+        """Cut a span as `spans` does, but into fewer rows. If the span ends now, the present month
+        is one row. If the span begins late in a month, the first part is that whole month, and the
+        days before the span are subtracted. Each part has the sign with which it is added."""
         now, finest = self._clock(), self._finest(since, dimension)
         if _round_up(finest, until) >= now:
             until = _round_up(Period.MONTH, until)
@@ -437,8 +440,8 @@ class StatisticsRepository:
 
 
 def spans(since: float, until: float, *, finest: Period) -> Iterator[tuple[Period, int, int]]:
-    """Cut a span into months, days and hours. Each part is a period with the start of its first
-    row and the end of its last one. The first and last row may reach beyond the span."""
+    """Cut a span into months, days and hours. Each part is a period with the start of its first row
+    and the end of its last row. The first and last row may reach beyond the span."""
     begin, end = period_start(finest, since), _round_up(finest, until)
     inner = [begin, _round_up(Period.DAY, begin), _round_up(Period.MONTH, begin)]
     outer = [period_start(Period.MONTH, end), period_start(Period.DAY, end), end]
@@ -473,14 +476,14 @@ def _round_up(period: Period, at: float) -> int:
 
 
 def _day_start(at: float, timezone: tzinfo) -> float:
-    """Return when the day began there that contains this time."""
+    """Return when the day that contains this time began in the time zone."""
     day = datetime.fromtimestamp(at, timezone)
     return day.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
 
 
 def _row(row: Row, *, start: float, name: str) -> StatisticsRow:
     sums: dict[str, Any] = {
-        # What is added and subtracted again leaves a fraction of nothing.
+        # Round sums of money: adding and subtracting the same amount can leave a tiny fraction.
         each: max(0.0, round(float(row[each] or 0.0), 9)) if each in MONEY else int(row[each] or 0)
         for each in SUMMED
     }

@@ -1,9 +1,9 @@
 """Counts messages, turns and requests into the rows of the statistics, a slice at a time.
 
-A slice adds its counts and notes in the same transaction which rows it has counted, so nothing is
-counted twice, whenever the process ends. Rows from before the statistics existed are counted in the
-same way as new ones. Storing a message or ending a turn does not wait for this and needs no other
-statement: new rows are in the statistics within a few seconds.
+One transaction adds the counts of a slice and stores which rows were counted. So a row is never
+counted twice, even if the process is killed. Rows from before the statistics existed are counted in
+the same way as new rows. Storing a message or ending a turn does not wait for the counting: new
+rows are in the statistics within a few seconds.
 """
 
 from collections import defaultdict
@@ -23,12 +23,12 @@ _TURNS = 40
 _USES = 300
 _SETTLED_S = 2.0
 """A message gets its number a moment before it is stored. So a message is counted only after this
-many seconds: then all messages with smaller numbers are stored too."""
+many seconds. By then, all messages with smaller numbers are stored too."""
 _ROUND_S = 5.0
 _PAUSE_S = 0.02
 _AFTER_FAULT_S = 60.0
 _GOOD_STOPS = frozenset({"finished", "stopped", "recalled", "too_old", "switched_off"})
-"""Reasons for the end of a turn that are no errors."""
+"""Reasons for the end of a turn that are not errors."""
 
 
 class StatisticsCounter:
@@ -42,8 +42,8 @@ class StatisticsCounter:
         self._clock = clock
         self._counted: dict[str, int] = {}
         self.pause = anyio.Lock()
-        """Whoever holds this lock may remove a person from the rows. No slice is counted meanwhile,
-        so none writes the person into the statistics again."""
+        """Hold this lock to remove a person from the rows. While it is held, nothing is counted, so
+        the person is not written into the statistics again."""
         self._settled = self._given = messages.last_seq
         self._given_at = clock()
 
@@ -60,16 +60,16 @@ class StatisticsCounter:
             await anyio.sleep(pause)
 
     async def count_slice(self, *, times: int = 1) -> bool:
-        """Count the next slice. ``times`` makes it larger. Returns whether another slice may be
-        left. Raises `StoreError`; then nothing was counted."""
+        """Count the next slice. With ``times``, the slice is this many times as large. Returns True
+        if further rows may be uncounted. Raises `StoreError`; then nothing was counted."""
         async with self.pause:
             messages = await self._count_messages(_MESSAGES * times)
             turns = await self._count_turns(_TURNS * times)
             return await self._count_uses(_USES * times) or messages or turns
 
     async def backlog(self) -> int:
-        """Return about how many messages and turns are not counted yet. It is large after the first
-        start of a version with statistics."""
+        """Return the approximate number of messages and turns that are not counted yet. It is large
+        after the first start of a version with statistics."""
         through = await self._through("messages")
         (row,) = await self._database.read(
             "SELECT COUNT(*) AS number FROM turns WHERE counted = ? AND running_chat IS NULL", False
@@ -88,7 +88,7 @@ class StatisticsCounter:
         self._counted[table] = through
 
     def _settle(self) -> int:
-        """Return a number: all messages up to it got their number `_SETTLED_S` ago or earlier."""
+        """Return the highest message number that was given out at least `_SETTLED_S` ago."""
         now = self._clock()
         if abs(now - self._given_at) >= _SETTLED_S:
             self._settled, self._given = self._given, self._messages.last_seq
@@ -228,8 +228,8 @@ def _count_request(
     *,
     slow: tuple[Subject, ...] = (),
 ) -> None:
-    """Count a step of a turn, or a plugin's request. ``slow`` are further subjects that get its
-    latency."""
+    """Count a step of a turn, or a plugin's request. The latency is also counted for the subjects
+    ``slow``."""
     sums = Sums(
         requests=1,
         prompt_tokens=row["prompt_tokens"],

@@ -155,7 +155,8 @@ class Store:
     @classmethod
     async def _load(cls, database: Database, clock: Callable[[], float]) -> Self:
         (newest,) = await database.read("SELECT COALESCE(MAX(seq), 0) AS seq FROM messages")
-        # Both databases remember the numbers of deleted rows, so no number is used twice.
+        # SQLite and PostgreSQL remember the highest number even if its row was deleted, so no
+        # number is used twice.
         last_seq = max(newest["seq"], await database.newest_seq("messages"))
         rows = await database.read("SELECT adapter, account, instance, bound FROM accounts")
         accounts = [
@@ -185,8 +186,8 @@ async def _keep(
     task_status: TaskStatus[Database],
 ) -> None:
     """Hold the connection open and commit writes until the database is closed. Tortoise finds its
-    connection in a context variable, which is set only in this task. So two stores do not mix, and
-    the caller's context does not change."""
+    connection in a context variable, which is set only in this task. So several stores do not
+    disturb each other, and the caller's context does not change."""
     # Cancelling this task must not lose queued writes; only `Database.close` ends it.
     with anyio.CancelScope(shield=True):
         async with open_engine(url, settings, clock) as engine:

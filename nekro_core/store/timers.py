@@ -8,7 +8,8 @@ from nekro_core.store.values import TimerRow
 
 
 class TimerRepository:
-    """Rows that the process also holds in memory. They are read only when the bot starts."""
+    """The rows of ``timers``. The process also holds them in memory, so they are read only when the
+    bot starts."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -26,7 +26,7 @@ class PersonTraces:
     Attributes:
         private: The private chats in which only this person wrote.
         shared: Other chats in which the person wrote or woke a turn.
-        worked: The shared chats in which code ran in turns that the person woke.
+        worked: Those of the ``shared`` chats in which code ran in turns that the person woke.
         messages: How many messages the person wrote.
         turns: How many turns the person woke.
         media: The files in the messages and deliveries that will be deleted, with their chats.

@@ -1,8 +1,9 @@
 """Reads how long the turns of one chat or one person took, from the rows of the turns.
 
-The statistics count latencies of the whole bot, of models and of tools. Counted for each chat and
-each person too, they took half as much space as the messages. The turns of one chat are few enough
-to be read, as long as they are kept (`nekro_core.store.settings`).
+The statistics count latencies of the whole bot, of models and of tools. If the statistics counted
+latencies for each chat and each person too, these rows would take half as much space as the
+messages. Instead the latencies of one chat or person are read from the turns, as long as the turns
+are kept (`nekro_core.store.settings`): they are few enough.
 """
 
 from collections import defaultdict
@@ -13,14 +14,14 @@ from nekro_core.store.histogram import LatencySummary
 from nekro_core.store.statistic_rows import Dimension, LatencyMeasure, Period, period_start
 
 MOST_TURNS = 20_000
-"""The newest turns of a span that are read. The busiest of 5,000 chats has 12,000 in a year, which
-takes 30 ms."""
+"""Maximum number of turns that are read. If a span has more turns, only the newest are read. The
+busiest of 5,000 chats has 12,000 in a year, which takes 30 ms."""
 
 _COLUMNS = {LatencyMeasure.TURN: "ended - started", LatencyMeasure.FIRST_WORDS: "first_words"}
 
 
 def is_of_turns(dimension: Dimension, measure: LatencyMeasure) -> bool:
-    """Return whether these latencies are read here."""
+    """Return True if this module reads these latencies, and not the statistics."""
     return dimension in (Dimension.CHAT, Dimension.PERSON) and measure in _COLUMNS
 
 
@@ -73,7 +74,8 @@ def _of(dimension: Dimension, name: str) -> tuple[str, Sequence[Value]]:
     if dimension is Dimension.CHAT:
         return "chat_key = ?", (name,)
     instance, _, user_id = name.partition(":")
-    # The keys of an instance's chats begin with its name and "-"; "." is the next character.
+    # The keys of an instance's chats begin with the instance and "-". "." is the character after
+    # "-", so this range has all keys with this beginning.
     return "user_id = ? AND chat_key >= ? AND chat_key < ?", (
         user_id,
         f"{instance}-",

@@ -1,4 +1,4 @@
-"""Reads the trace of a turn: what happened when, for a waterfall.
+"""Reads the trace of a turn: what happened when. The console draws it as a waterfall chart.
 
 The times come from the rows that a turn writes anyway. Two rows have times as JSON:
 
@@ -8,9 +8,9 @@ The times come from the rows that a turn writes anyway. Two rows have times as J
   it: ``made`` (the prompt), ``sent`` (each request), ``first`` (part of the reply), ``replied``,
   ``run`` (the code's run started), ``code`` (line, sent, ended of each piece of code) and ``end``.
   If models of a chain failed, ``model`` is the name of the one that answered, and ``passed`` has
-  name, reason, error and milliseconds of each other one.
+  name, reason, error and milliseconds of each other model.
 
-Turns from before these columns have only the times of their rows.
+Turns from before these columns existed have only the other times of their rows.
 """
 
 import json
@@ -32,9 +32,10 @@ SpanKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSpan:
-    """A bar of the waterfall. Times are seconds since 1970; ``end`` is None if it has none yet.
-    ``step`` is -1 before the first step. ``failed`` says whether it went wrong. ``detail`` has the
-    arguments of a call, the text of a message and the first line of a piece of code."""
+    """A bar of the waterfall. Times are seconds since 1970; ``end`` is None if what the bar shows
+    has not ended. ``step`` is -1 before the first step. ``failed`` says whether what the bar shows
+    failed. ``detail`` has the arguments of a call, the text of a message and the first line of a
+    piece of code."""
 
     kind: SpanKind
     label: str
@@ -72,8 +73,8 @@ class RunTrace:
 
 @dataclass(frozen=True, slots=True)
 class PassedTrace:
-    """A model of a chain that did not answer a step: the name of its group, why
-    (`nekro_core.llm.model.PassReason`), its error, and how long it was waited for in seconds."""
+    """A model of a chain that did not answer a step: the name of its group, why it did not answer
+    (`nekro_core.llm.model.PassReason`), its error, and how many seconds the bot waited for it."""
 
     name: str
     reason: str
@@ -90,14 +91,16 @@ class StepTrace:
         step: The reply and its cost; None if there was no reply.
         error: Why there was no reply.
         began: When the step began.
-        prompt_made: When the prompt was ready: at ``began``, if it was prepared before the turn.
+        prompt_made: When the prompt was ready. If it was prepared before the turn, this is
+            ``began``.
         requests: When each request was sent; more than one if it was tried again.
         first_token: When the first part of the reply arrived.
         replied: When the whole reply had arrived.
         ended: When the step had ended, with its code.
         statements: The code's pieces.
         has_prompt: Whether `PromptViewer.shown` can show the prompt.
-        answered: The name of the model of a chain that answered, if others did not; else empty.
+        answered: If models of a chain did not answer, the name of the model that did; otherwise
+            empty.
         passed: The models of the chain that did not answer.
     """
 

@@ -23,9 +23,10 @@ _LATEST_TURNS = 50_000
 """Number of newest turns read after a restart. It is enough for ten minutes at 80 turns a second.
 Without this limit the query would scan the whole table."""
 _LISTED_STOPS = 10_000
-"""Number of newest turns whose reasons for the end `TurnRepository.different` finds."""
+"""Number of newest turns in which `TurnRepository.different` looks for reasons of an end."""
 _ENDS = "SELECT (SELECT MIN(id) FROM turns) AS low, (SELECT MAX(id) FROM turns) AS high"
-"""In one SELECT, SQLite would read all turns for the two."""
+"""The lowest and the highest id of a turn. If one SELECT had both MIN and MAX, SQLite would read
+all turns."""
 _NOTHING_WAITS = 2**62
 NORMAL_STOPS = ("finished", "stopped", "recalled")
 """Reasons for the end of a turn that are not faults."""
@@ -39,12 +40,12 @@ _ANSWERED = (
     "UNION ALL SELECT chat_key, user_id, trigger_seq, through_seq FROM turns "
     "WHERE running_chat IS NOT NULL) latest GROUP BY chat_key, user_id"
 )
-"""For each person in each chat: the newest record that the person's turns have seen. A turn answers
-one person."""
+"""A SELECT that returns, for each person in each chat, the newest record that the person's turns
+have seen. A turn answers one person."""
 
 
 class _Begun:
-    """An awaitable that returns the turn when its row is committed."""
+    """An awaitable. It returns the turn when the turn's row is committed."""
 
     def __init__(self, chat_key: ChatKey, written: Awaitable[list[Rows]]) -> None:
         self._chat_key = chat_key
@@ -111,7 +112,7 @@ class TurnRepository:
         return _Begun(chat_key, written)
 
     async def seen(self, turn_id: int, through_seq: int) -> None:
-        """Store that a step of the turn has seen the records up to ``through_seq``."""
+        """Store that the turn has seen the records up to ``through_seq``."""
         await self._database.write(
             SqlStatement(
                 "UPDATE turns SET through_seq = ? WHERE id = ? AND through_seq < ?",
@@ -160,7 +161,8 @@ class TurnRepository:
         await self._database.write(
             SqlStatement(
                 "UPDATE turns SET running_chat = NULL, stop = ?, ended = ?, "
-                # A column that is set costs a change of its index, even if its value stays.
+                # Set ``failed`` only if it changes: an UPDATE that sets a column also writes the
+                # column's index, even if the value stays the same.
                 f"{'failed = TRUE, ' if failed else ''}"
                 f"through_seq = {'trigger_seq' if only_asked else 'through_seq'} "
                 "WHERE id = ? AND running_chat IS NOT NULL",
@@ -191,7 +193,7 @@ class TurnRepository:
             f"SELECT {columns}, c.handled_seq FROM messages m "
             "JOIN chats c ON c.chat_key = m.chat_key "
             f"LEFT JOIN ({_ANSWERED}) a ON a.chat_key = m.chat_key AND a.user_id = m.user_id "
-            # With this subquery SQLite reads only the few new rows instead of the whole table.
+            # With this subquery, SQLite reads only the few new rows of the table, not all rows.
             "WHERE m.seq IN (SELECT seq FROM messages WHERE time >= ? "
             "UNION SELECT record_seq FROM timers WHERE record_seq > 0) "
             "AND (m.author = ? OR (m.author = ? AND m.to_bot = ?)) "
@@ -264,8 +266,8 @@ class TurnRepository:
         return [_turn(row) for row in rows]
 
     async def different(self, column: Literal["stop", "model"]) -> list[str]:
-        """Get the different values of a column, sorted, without the empty one. Each model needs one
-        look into an index; of the reasons only those of the newest turns are found."""
+        """Get the different values of a column, sorted, without the empty one. Each model is found
+        by one search in an index. Reasons are looked for only in the newest turns."""
         if column == "stop":
             rows = await self._database.read(
                 "SELECT DISTINCT stop FROM "
@@ -288,9 +290,9 @@ class TurnRepository:
         return found
 
     async def _conditions(self, wanted: TurnFilter) -> list[tuple[str, Value]]:
-        """Return the conditions of a filter. Times become ids, since turns are numbered in the
-        order of their beginning. So the rows are read in the order of an index that
-        begins with one of the other columns, or of the ids."""
+        """Return the conditions of a filter. Times are replaced by ids, since turns are numbered in
+        the order of their beginning. So the database can read the rows in the order of their ids,
+        or of an index that begins with another column of the filter."""
         found: list[tuple[str, Value]] = []
         if wanted.chat_key is not None:
             found.append(("chat_key = ?", str(wanted.chat_key)))
@@ -303,7 +305,7 @@ class TurnRepository:
                 found.append((f"{column} = ?", text))
         failed = wanted.failed
         if wanted.stop and wanted.stop not in NORMAL_STOPS and failed is None:
-            failed = True  # There is an index of failed turns, and none of the reasons.
+            failed = True  # Uses the index of failed turns; reasons have no index.
         if failed is not None:
             found.append(("failed = ?", failed))
         if wanted.since:
@@ -313,8 +315,9 @@ class TurnRepository:
         return found
 
     async def _first_since(self, time: float) -> int:
-        """Return the id of the first turn that began at this time or later, or an id above all. It
-        is searched by halves, because an index of the times would cost each turn a write."""
+        """Return the id of the first turn that began at this time or later. If there is no such
+        turn, return an id above all. The id is found by a binary search, because an index of the
+        times would cost each turn a write."""
         (ends,) = await self._database.read(_ENDS)
         low, high = int(ends["low"] or 0), int(ends["high"] or 0) + 1
         while low < high:

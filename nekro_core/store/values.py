@@ -22,9 +22,10 @@ class TurnRow:
     """One turn of a chat.
 
     ``trigger_seq`` is the record that woke the turn, and ``through_seq`` the newest record that its
-    steps have seen. ``stop`` says why the turn ended and is empty while it runs. ``attempts``
-    counts how often it was started: 1 for a turn that was never interrupted. ``model`` was asked.
-    ``failed`` says whether anything in it failed; it is set when the turn ends.
+    steps have seen. ``stop`` says why the turn ended and is empty while the turn runs. ``attempts``
+    counts how often the turn was started: 1 for a turn that was never interrupted. ``model`` is the
+    name of the model that was asked. ``failed`` says whether anything in the turn failed; it is set
+    when the turn ends.
     """
 
     turn_id: int
@@ -43,8 +44,8 @@ class TurnRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnFilter:
-    """Which turns to list. An empty field, 0 and None stand for all. ``since`` and ``until`` are
-    seconds since 1970; ``until`` is not included."""
+    """Which turns to list. A field that is empty, 0 or None does not restrict the list. ``since``
+    and ``until`` are seconds since 1970; ``until`` is not included."""
 
     chat_key: ChatKey | None = None
     user_id: str = ""
@@ -69,8 +70,8 @@ class Step:
         completion_tokens: Tokens of the reply.
         estimated: Whether the bot estimated the token counts because the provider reported none.
         cost: In the currency of the price; 0 if the price is not known.
-        price_source: Who says the price: ``operator``, ``published``, ``free`` or ``unknown``;
-            empty if it is from before this was stored.
+        price_source: Where the price comes from: ``operator``, ``published``, ``free`` or
+            ``unknown``; empty if the step is older than this field.
         started: Seconds since 1970.
         seconds: How long the reply took.
     """
@@ -106,7 +107,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryRow:
-    """One platform call: a past, current or future one.
+    """One platform call, which was made, is being made, or waits to be made.
 
     Attributes:
         delivery_id: The bot's unique id for the call.
@@ -151,7 +152,7 @@ PRICED = (
     "AS published_cost, "
     "COALESCE(SUM(CASE WHEN price_source = 'unknown' THEN 1 ELSE 0 END), 0) AS unpriced"
 )
-"""Two columns of `Usage`, for a query of rows with ``cost`` and ``price_source``."""
+"""The SQL of two columns of `Usage`, for a SELECT from rows with ``cost`` and ``price_source``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +164,7 @@ class Usage:
         steps: The number of steps.
         prompt_tokens: Tokens of the requests.
         completion_tokens: Tokens of the replies.
-        cost: In the operator's currency, and where that names no price, in US dollars.
+        cost: In the operator's currency. The part from published prices is in US dollars.
         published_cost: The part of ``cost`` that is estimated from published prices.
         unpriced: Requests whose price is not known. They count as 0 in ``cost``.
     """
@@ -204,9 +205,9 @@ class TimerRow:
     """A time at which a chat's agent is woken (`nekro_core.timers`).
 
     ``kind`` is ``once``, ``temporary`` or ``recurring``, ``state`` is ``active``, ``paused`` or
-    ``over``. ``due`` is the next time, 0 if there is none. ``told_due`` is the latest time that was
-    announced in the chat's history, and ``record_seq`` the record that announces it; both are 0
-    before the first announcement.
+    ``over``. ``due`` is the next time, 0 if there is none. ``told_due`` is the latest due time that
+    a record of the chat's history has reported, and ``record_seq`` is the number of this record;
+    both are 0 before the first report.
     """
 
     timer_id: str

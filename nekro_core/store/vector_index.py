@@ -1,7 +1,8 @@
 """Stores collections of vectors in one SQLite file and searches them in memory.
 
-All functions block, so callers use a thread. A search compares the query with every vector. It is
-exact, and takes 30 ms for 100,000 vectors of 1,024 numbers. A plugin has a few thousand vectors.
+All functions block, so callers use a thread. A search compares the given vector with every stored
+vector. So the result is exact, and the search takes 30 ms for 100,000 vectors of 1,024 numbers. A
+plugin usually has a few thousand vectors.
 """
 
 import json
@@ -110,7 +111,8 @@ class VectorIndex:
         return row[0], Distance(row[1])
 
     def put(self, name: str, points: Sequence[tuple[PointId, Any, dict[str, Any]]]) -> None:
-        """Store all points or none. Points with the same ids are replaced. Raises `BadVector`."""
+        """Store points in one transaction. Points with the same ids are replaced. Raises
+        `BadVector`; then no point was stored."""
         with self._lock:
             size, _ = self.kind(name)
             rows = [

@@ -18,8 +18,8 @@ FILE_NAME = "vectors.sqlite3"
 
 
 class Distance(StrEnum):
-    """How two vectors are compared. A greater score means nearer, except for ``EUCLID`` and
-    ``MANHATTAN``."""
+    """How two vectors are compared. The nearer of two vectors has the greater score, except with
+    ``EUCLID`` and ``MANHATTAN``, where it has the smaller score."""
 
     COSINE = "Cosine"
     EUCLID = "Euclid"

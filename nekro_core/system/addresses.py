@@ -10,8 +10,8 @@ import socket
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _UNICAST = ipaddress.IPv6Network("2000::/3")
-"""The part of IPv6 that is routed on the internet. `ipaddress` also calls addresses outside this
-part global."""
+"""The part of IPv6 that is routed on the internet. Some addresses outside of this part are global
+too according to `ipaddress`."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _NOT_OUTSIDE = tuple(
     map(
@@ -30,8 +30,8 @@ global."""
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is on the public internet. If an IPv6 address contains an IPv4 address,
-    the IPv4 address decides."""
+    """Return True if an address is on the public internet. If an IPv6 address contains an IPv4
+    address, the IPv4 address decides."""
     reached = _embedded(address)
     if isinstance(reached, ipaddress.IPv6Address) and reached not in _UNICAST:
         return False
@@ -39,11 +39,11 @@ def is_public(address: Address) -> bool:
 
 
 def is_of_this_machine(address: Address) -> bool:
-    """Whether an address belongs to this machine.
+    """Return True if an address belongs to this machine.
 
     Such an address can be public. It must be recognized, because the machine's firewall does not
-    stop a connection from the machine to itself. False for the address of a router that forwards
-    connections to this machine, because that address is not known here.
+    stop a connection from the machine to itself. Returns False for the address of a router that
+    forwards connections to this machine, because this machine does not know that address.
     """
     reached = _embedded(address)
     if reached.is_loopback or reached.is_unspecified or reached.is_link_local:

@@ -39,7 +39,7 @@ class WatchedFile:
         self._stamp: tuple[int, int, int] | None = None
 
     def changed(self) -> bool:
-        """Whether the file was written, made or removed since the last call.
+        """Return True if the file was written, made or removed since the last call.
 
         The first call returns True if the file exists. A call takes microseconds. Raises `OSError`
         if the file's status cannot be read.

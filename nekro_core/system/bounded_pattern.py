@@ -52,8 +52,8 @@ class BoundedPattern:
     def groups(self, text: str) -> dict[str, str | None] | None:
         """Return the named groups of the first match.
 
-        None if nothing matches or the search takes too long. After such a search, this returns None
-        for `REST_S` without a search.
+        Returns None if nothing matches or the search takes too long. After a search that took too
+        long, this method does not search for `REST_S` seconds and returns None.
         """
         began = self._clock()
         if began < self._rests_until:

@@ -3,9 +3,9 @@
 A document may be changed by a page, by a command and in an editor, so a writer names the revision
 that it has read. If the document has another revision by then, nothing is written and the writer is
 told what changed. `FileDocuments` stores documents as files. `nekro_core.store.documents` stores
-them in the database, for several processes that share one, and
-`nekro_core.system.working_copies` keeps copies of those in a folder. All pass the same tests
-(``tests/system/document_store_contract.py``).
+documents in a database, for several processes that share the database, and
+`nekro_core.system.working_copies` keeps copies of the database's documents in a folder. All three
+pass the same tests (``tests/system/document_store_contract.py``).
 """
 
 import difflib
@@ -27,8 +27,8 @@ from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.errors import NekroError
 
 KEPT = 20
-"""Maximum number of revisions of a document that are kept, the current one included. Most have a
-few kilobytes."""
+"""Maximum number of revisions of a document that are kept, the current one included. Most documents
+have a few kilobytes."""
 MAX_NAME = 200
 MAX_CHARS = 10_000_000
 """The longest text of a document. A persona with 200 versions has at most eight million characters;
@@ -94,7 +94,7 @@ class DocumentStore(Protocol):
 
     async def revision(self, name: str) -> str | None:
         """Return the name of the current revision; None if there is no such document. This is
-        cheap, so a caller can use it to notice changes, also those that are made by hand."""
+        cheap, so a caller can use it to notice changes, also changes that are made by hand."""
 
     async def write(self, name: str, text: str, *, expected: str | None) -> str:
         """Write a new revision and return its name.
@@ -105,7 +105,7 @@ class DocumentStore(Protocol):
             expected: The revision that the writer has read; None if there was no document.
 
         Raises:
-            DocumentConflict: The current revision is another one. Nothing was written.
+            DocumentConflict: The current revision is not ``expected``. Nothing was written.
         """
 
     async def remove(self, name: str, *, expected: str) -> None:
@@ -113,12 +113,12 @@ class DocumentStore(Protocol):
         revisions are kept, unless the document is secret.
 
         Raises:
-            DocumentConflict: The current revision is another one than ``expected``.
+            DocumentConflict: The current revision is not ``expected``.
         """
 
     async def listed(self, *patterns: str) -> Mapping[str, str]:
         """Return the revisions of all documents whose name matches one of the patterns, by name. In
-        a pattern, ``*`` matches any characters but ``/``."""
+        a pattern, ``*`` matches any characters except ``/``."""
 
     async def revisions(self, name: str, limit: int = KEPT) -> Sequence[Document]:
         """Return the newest revisions, the current one first. At most `KEPT` are stored. A secret
@@ -161,7 +161,8 @@ def check_text(name: str, text: str) -> str:
 
 def matches(name: str, patterns: Collection[str]) -> bool:
     """Return whether a name matches one of the patterns of `DocumentStore.listed`."""
-    depth = name.count("/")  # With as many, no `*` can have matched one.
+    # In `fnmatchcase`, ``*`` matches slashes too. So the numbers of slashes are compared.
+    depth = name.count("/")
     return any(each.count("/") == depth and fnmatchcase(name, each) for each in patterns)
 
 
@@ -177,9 +178,9 @@ class FileDocuments:
     """Stores documents as files of a folder. A revision is named after the file's content, so a
     change that was made in an editor is a revision too.
 
-    Earlier revisions are in the folder ``revisions``. What was in a file before a write is kept,
-    also if it was written by hand. Only the owner can read the files. Several processes of one
-    machine can use the same folder.
+    Earlier revisions are in the folder ``revisions``. The text that a file had before a write is
+    kept, also if somebody wrote that text by hand. Only the owner can read the files. Several
+    processes of one machine can use the same folder.
 
     Args:
         folder: The folder.
@@ -225,7 +226,7 @@ class FileDocuments:
         await anyio.to_thread.run_sync(self._replace, check_name(name), None, expected)
 
     async def listed(self, *patterns: str) -> Mapping[str, str]:
-        """See `DocumentStore.listed`. A file that cannot be read raises."""
+        """See `DocumentStore.listed`. If a file cannot be read, this raises `DocumentError`."""
         return await anyio.to_thread.run_sync(self._listed, patterns)
 
     async def revisions(self, name: str, limit: int = KEPT) -> Sequence[Document]:
@@ -237,7 +238,7 @@ class FileDocuments:
         return await anyio.to_thread.run_sync(self._forget_earlier, check_name(name))
 
     def read_now(self, name: str) -> Document | None:
-        """The same as `read`, for callers before the event loop runs. It blocks."""
+        """The same as `read`, for callers that run before the event loop. It blocks."""
         path = self._folder / name
         try:
             text = path.read_bytes().decode()  # `read_text` would change line ends
@@ -251,7 +252,7 @@ class FileDocuments:
         return Document(name=name, text=text, revision=revision_of(text), saved=saved)
 
     def revision_now(self, name: str) -> str | None:
-        """The same as `revision`, for callers before the event loop runs. It blocks."""
+        """The same as `revision`, for callers that run before the event loop. It blocks."""
         try:
             status = (self._folder / name).stat()
         except FileNotFoundError:
@@ -283,8 +284,8 @@ class FileDocuments:
     def replace_now(
         self, name: str, text: str | None, *, expected: str | None, keep: bool = True
     ) -> None:
-        """The same as `write`, or for None as `remove`. It blocks. Without ``keep``, the text that
-        was there is not kept as an earlier revision."""
+        """The same as `write`, or the same as `remove` if ``text`` is None. It blocks. Without
+        ``keep``, the old text is not kept as an earlier revision."""
         self._replace(name, text, expected, keep=keep)
 
     def _write(self, name: str, text: str, expected: str | None) -> str:
@@ -353,8 +354,8 @@ class FileDocuments:
     def _keep(self, document: Document) -> None:
         folder = self._folder / _REVISIONS / document.name
         kept = [p for p in sorted(folder.iterdir()) if p.name[0] != "."] if folder.is_dir() else []
-        # The name is the time at which this revision ended or began, in microseconds. It must be
-        # larger than all other names, even if the clock was set back.
+        # The name is the time at which this revision was saved, but at most the current time, in
+        # microseconds. It must be larger than all other names, even if the clock was set back.
         number = int(min(document.saved, self._clock()) * 1e6)
         number = max(number, int(kept[-1].name) + 1) if kept else number
         write_whole(folder / f"{number:020}", document.text.encode())

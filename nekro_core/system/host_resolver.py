@@ -24,7 +24,7 @@ class HostResolver:
     """Looks up hosts. ``resolve`` replaces the system's resolver.
 
     `KeyedLimiter` is not used, because it would stop counting a lookup whose caller is cancelled.
-    The thread of such a lookup goes on and must be counted.
+    The thread of such a lookup continues and must be counted.
     """
 
     def __init__(self, resolve: Resolve | None = None) -> None:

@@ -169,7 +169,7 @@ class KeyedQueue:
     async def _run(self, key: Hashable, job: Job) -> None:
         try:
             await job()
-        except Exception:  # noqa: BLE001 - logged with its traceback; the chat's next message counts
+        except Exception:  # noqa: BLE001 - logged with its traceback; the next job must run
             logger.exception("{}: a message could not be processed", key)
 
     def _notify(self) -> None:

@@ -12,7 +12,7 @@ _SOCKET = re.compile(r"socket:\[(\d+)\]")
 
 
 def is_own_port(port: int) -> bool:
-    """Whether the bot or one of its descendant processes listens on this port.
+    """Return True if the bot or one of its descendant processes listens on this port.
 
     Each call reads ``/proc``, so it also finds ports that were opened a moment ago. On a machine
     without ``/proc``, the answer is True for every port.

@@ -2,7 +2,7 @@
 
 Rooms hold a settings object and read its fields when they need them. When the operator changes the
 settings, the object takes over the new values, so all its holders see them at their next read. A
-read costs nothing more than it does in any other object.
+read takes no longer than in any other object.
 """
 
 from enum import Enum
@@ -21,7 +21,7 @@ class Applies(Enum):
     AT_ONCE = "at once"
     """At the next use of the setting. This is the default."""
     AFTER_RESTART = "after a restart"
-    """At the next start of the bot, because something was made from the value."""
+    """At the next start of the bot, because the bot uses the value only while it starts."""
 
 
 AT_ONCE: JsonDict = {"applies": Applies.AT_ONCE.value}
@@ -47,7 +47,7 @@ class LiveSettings(BaseModel):
         Fields that are marked with `AFTER_RESTART` keep their values. ``otherwise`` is the
         mark of the section, for fields without a mark.
         """
-        values = self.__dict__  # the fields cannot be assigned, as long as the class is frozen
+        values = self.__dict__  # an assignment to a field raises, as the class is frozen
         for name, field in type(self).model_fields.items():
             mark = applies(field, otherwise)
             mine, theirs = values[name], getattr(newer, name)

@@ -1,5 +1,5 @@
-"""Makes temporary folders outside the data folder. If the process that made one is killed, the next
-process removes the folder.
+"""Makes temporary folders outside the data folder. If the process that made a folder is killed, the
+next process removes the folder.
 
 Some files cannot be in the data folder: the path of a socket has at most 107 characters, and other
 users must reach the programs that they run. A killed process does not remove such files. A lock

@@ -10,7 +10,7 @@ from nekro_core.system.live_settings import Applies
 
 
 class SettingSource(Enum):
-    """Where the value of a setting comes from. A later one wins over an earlier one."""
+    """Where the value of a setting comes from. A later member wins over an earlier member."""
 
     DEFAULT = "default"
     FILE = "file"

@@ -68,7 +68,8 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def can_wait() -> bool:
-    """Whether `wait_for` works at this point of the event loop's thread."""
+    """Return True if the calling code runs inside of `run_bridged`, so that `wait_for` works. Call
+    this only in the thread of the event loop."""
     return isinstance(getcurrent(), _Inner)
 
 
@@ -124,7 +125,7 @@ class _Bridge(Generic[T]):
         """Drive the coroutine in the greenlet. Each value that the coroutine passes to the event
         loop goes to the waiter, which passes it on."""
         waiter = getcurrent().parent
-        assert waiter is not None, "a greenlet has one"
+        assert waiter is not None, "every greenlet except the main greenlet has a parent"
         steps = self._coroutine.__await__()
         try:
             passed = next(steps)

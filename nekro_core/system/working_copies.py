@@ -1,9 +1,10 @@
 """Keeps copies of shared documents in a folder, and takes over changes from both sides.
 
 When several processes share the documents of a database, each has copies of them as files of its
-data folder. What reads files reads these copies, and an operator edits them as before. `settle`
-compares both sides with what they were when they were last the same: a change on one side goes to
-the other. If both changed, the shared document wins, and the text of the file is kept aside.
+data folder. Code that reads files reads these copies, and an operator edits the copies like other
+files. `settle` compares both sides with the last revision that they had in common. A change on one
+side is copied to the other side. If both sides changed, the shared document wins, and the text of
+the file is stored in the folder `CONFLICTS`.
 """
 
 import json
@@ -40,14 +41,15 @@ STATE = "documents.json"
 CONFLICTS = "conflicts"
 """The folder with the texts of files that lost against a shared document."""
 LOOK_S = 0.5
-"""Seconds between two comparisons. One costs a query and the status of each file."""
+"""Seconds between two comparisons. A comparison reads the revisions from the database and the
+status of each file."""
 _FORM = 1
 _TRIES = 3
 
 
 class DocumentsDiffer(DocumentError):
-    """Files and shared documents differ, and nothing says which are newer. ``names`` are those of
-    the documents that differ."""
+    """Files and shared documents differ, and nothing says which are newer. ``names`` are the names
+    of the documents that differ."""
 
     def __init__(self, names: Sequence[str], remedy: str) -> None:
         super().__init__(
@@ -58,7 +60,7 @@ class DocumentsDiffer(DocumentError):
 
 
 class BrokenDocument(DocumentError):
-    """A changed file is not whole, so it is not given to other processes. The text names the file
+    """A changed file cannot be parsed, so other processes do not get it. The text names the file
     and the line."""
 
 
@@ -73,16 +75,18 @@ class _Same:
 class WorkingCopies:
     """A `nekro_core.system.documents.DocumentFolder`: shared documents with copies in a folder.
 
-    A revision is named after the text, as in `FileDocuments`. Earlier revisions are those of the
-    shared documents. `settle` must be called once before the copies are used.
+    A revision is named after the text, as in `FileDocuments`. The earlier revisions of a document
+    are the earlier revisions of the shared document. `settle` must be called once before the copies
+    are used.
 
     Args:
         shared: The shared documents.
         folder: The folder with the copies. One process uses it.
-        patterns: Which documents are meant; see `DocumentStore.listed`.
+        patterns: The names of the documents, as patterns for `DocumentStore.listed`.
         secret: The names, or patterns of names, of the documents that contain secrets.
-        in_existing_folders: Patterns of documents that are not copied, unless their folder exists:
-            it belongs to something that this process may not have, such as an installed plugin.
+        in_existing_folders: Patterns of documents that are not copied, unless their folder exists.
+            Such a folder belongs to something that this process may not have, for example to an
+            installed plugin.
     """
 
     def __init__(
@@ -107,11 +111,11 @@ class WorkingCopies:
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """Why a changed file is not taken over, by the document's name."""
+        """Return why a changed file is not taken over, by the document's name."""
         return self._problems
 
     async def follow(self) -> None:
-        """Settle every `LOOK_S` seconds until cancelled. An error is logged once."""
+        """Call `settle` every `LOOK_S` seconds until cancelled. An error is logged once."""
         problem = ""
         while True:
             await anyio.sleep(LOOK_S)
@@ -150,8 +154,10 @@ class WorkingCopies:
         removed.
 
         Args:
-            to_shared: Whether the files are copied, or else the shared documents.
-            overwrite: Copy also what differs, and remove what the source does not have.
+            to_shared: True to copy the files to the shared documents, False to copy the shared
+                documents to the files.
+            overwrite: Copy also the documents that differ, and remove the documents that the source
+                does not have.
 
         Raises:
             DocumentsDiffer: Documents differ, and ``overwrite`` was not given.
@@ -204,7 +210,7 @@ class WorkingCopies:
         return self._files.read_now(check_name(name))
 
     async def revision(self, name: str) -> str | None:
-        """See `DocumentStore.revision`. It is that of the file."""
+        """See `DocumentStore.revision`. It returns the revision of the file."""
         return await self._files.revision(name)
 
     async def listed(self, *patterns: str) -> Mapping[str, str]:
@@ -277,7 +283,7 @@ class WorkingCopies:
         return DocumentConflict(name, found, changed_lines(next(before, None), found))
 
     async def _settle_one(self, name: str) -> str | None:
-        """Take over the changes of one document, and return the revision of the shared one."""
+        """Take over the changes of one document, and return the revision of the shared document."""
         theirs = await self._shared.revision(name)
         mine = await self._files.revision(name)
         await self._settle(name, theirs, mine)
@@ -306,7 +312,8 @@ class WorkingCopies:
     async def _settle_both(self, name: str, theirs: str | None, mine: str | None) -> None:
         if await self._equal(name, theirs, mine):
             return
-        if mine is None or theirs is None:  # One removed it: the text of the other one stays.
+        # One side removed the document: the text of the other side stays.
+        if mine is None or theirs is None:
             await (self._pull if mine is None else self._push)(name, theirs, mine)
             return
         found = await self._files.read(name)
@@ -347,7 +354,7 @@ class WorkingCopies:
         """Copy the file to the shared document."""
         found = await self._files.read(name)
         if (found.revision if found else None) != mine:
-            return  # It changed again; the next call sees it.
+            return  # The file changed again; the next call copies it.
         if found is not None:
             await anyio.to_thread.run_sync(_check_form, name, found.text)
         shared = await self._write_shared(name, found.text if found else None, theirs)
@@ -366,7 +373,7 @@ class WorkingCopies:
         )
 
     def _own(self) -> dict[str, str]:
-        """Return the revisions of all files. One that cannot be read is logged and left out."""
+        """Return the revisions of all files. A file that cannot be read is logged and left out."""
         found: dict[str, str] = {}
         unreadable = set()
         for name in [name for each in self._patterns for name in self._files.names_now(each)]:
@@ -454,12 +461,13 @@ class WorkingCopies:
 
 
 def forget_state(folder: Path) -> None:
-    """Delete what a folder knows about shared documents, because its files go their own way."""
+    """Delete the file `STATE` of a folder, because the folder's files are not copies of shared
+    documents any more."""
     (folder / STATE).unlink(missing_ok=True)
 
 
 def _check_form(name: str, text: str) -> None:
-    """Check that a text is whole. Raises `BrokenDocument`."""
+    """Check that the text of a TOML, JSON or YAML file can be parsed. Raises `BrokenDocument`."""
     text = text.removeprefix("\ufeff")
     try:
         if name.endswith(".toml"):

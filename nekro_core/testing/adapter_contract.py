@@ -1,8 +1,8 @@
-"""The contract suite for adapters: it tests what every adapter must do.
+"""Contains the contract suite for adapters, which tests what every adapter must do.
 
 A test module of an adapter subclasses `AdapterContract`. The name of the subclass begins with
-``Test``. It has a fixture ``harness``, with the running adapter and a server that simulates the
-platform::
+``Test``. The subclass has a fixture ``harness``, which returns the running adapter and a server
+that simulates the platform::
 
     class TestSlack(AdapterContract):
         @pytest.fixture
@@ -63,9 +63,9 @@ from nekro_core.delivery.platforms.errors import InvalidAccountSettings, Unknown
 from nekro_core.testing.memory_host import MemoryHost
 
 LIMIT_S = 30.0
-"""Longest time of one call of the adapter in a test, in seconds, on a busy machine."""
+"""Time limit for one call of the adapter in a test, in seconds, on a busy machine."""
 SOON_S = 5.0
-"""Longest time from the cancellation of a call to its end, in seconds."""
+"""Time limit from the cancellation of a call to its end, in seconds."""
 
 
 class AdapterHarness(Protocol):
@@ -199,13 +199,13 @@ def _online(accounts: PlatformAccounts) -> AccountStatus:
 
 class AdapterContract:
     """Tests what `Adapter`, `SupportsEditing`, `SupportsConfirmation` and `SupportsAccounts`
-    require. Subclass it, and
-    give the subclass a fixture ``harness``. If a test needs a situation that cannot happen on a
-    platform, for example a call without an answer, override the test and say why in its docstring.
+    require. Subclass this class, and give the subclass a fixture ``harness``. If a test needs a
+    situation that cannot happen on a platform, for example a call without an answer, override the
+    test and say why in its docstring.
 
     Attributes:
-        manifest: The adapter's manifest, as `adapter_manifest` reads it. A test compares it with
-            the adapter; None skips this test.
+        manifest: The adapter's manifest, as `adapter_manifest` reads it. A test compares the
+            manifest with the adapter; with None, this test is skipped.
     """
 
     manifest: AdapterManifest | None = None
@@ -389,8 +389,8 @@ class AdapterContract:
                 return await adapter.confirm(doubt)
 
         with anyio.fail_after(LIMIT_S):
-            # The platform may still be processing the call. So ``rejected`` is not final yet, and
-            # the test asks again.
+            # The platform may not have finished the call. So ``rejected`` may not be final, and the
+            # test asks again.
             found = await confirm("is it there?", 2)
             while found.state is DeliveryState.REJECTED:
                 await anyio.sleep(0.05)
@@ -483,7 +483,7 @@ class AdapterContract:
         await harness.say("after")
         count = 2
         while (await harness.received(count))[-1].text != "after":
-            count += 1  # the adapter may have read "before" again, from the platform's history
+            count += 1  # the adapter may have read "before" from the platform's history
         assert (await adapter.send(_delivery(harness, Text("good evening")))).ok
 
     async def test_impossible_account_settings_are_refused(self, harness: AdapterHarness) -> None:

@@ -5,5 +5,5 @@ import pytest
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
-    """Replaces anyio's fixture of this name."""
+    """Return ``asyncio``. This fixture replaces anyio's fixture with the same name."""
     return "asyncio"

@@ -42,12 +42,12 @@ from nekro_core.tools.outcome import (
 _LONGEST_S = 60.0
 """Time limit for one turn, in seconds, on a busy machine."""
 _BEGIN_S = 30.0
-"""Time limit until a turn begins, in seconds. If no turn has begun after this time, a hook has
-probably consumed the message."""
+"""Time limit until a turn begins, in seconds. If no turn has begun by then, a hook has probably
+consumed the message."""
 _LOOK_S = 0.05
 """Longest time until the timers notice that the test has set the clock, in seconds."""
 _QUIET_S = 0.5
-"""If the bot does nothing for so many seconds, `Chat.say` assumes that it has finished."""
+"""If the bot does nothing for this many seconds, `Chat.say` assumes that the bot has finished."""
 
 
 class PluginNotLoaded(NekroError, AssertionError):
@@ -128,13 +128,13 @@ class Bot:
         Args:
             key: The kind and name, for example ``private_lin`` or ``group_30003``. A text with a
                 ``-`` is used as a whole chat key.
-            name: The name that the platform says with each message; empty for none.
+            name: The chat's name, which the platform sends with each message; empty for none.
 
         Returns:
             The chat. It is empty until the test writes something to it.
 
         Raises:
-            ChatKeyError: ``key`` is no valid chat key.
+            ChatKeyError: ``key`` is not a valid chat key.
         """
         return Chat(self, ChatKey.parse(key if "-" in key else f"{NAME}-{key}"), name)
 
@@ -145,7 +145,8 @@ class Bot:
         method if a timer, a task or a webhook wakes the bot.
 
         Args:
-            code: Python that the model writes, one text for each reply, before ``reply``.
+            code: Python code that the model answers with, one text for each reply. These replies
+                come before those in ``reply``.
             reply: Replies that the model gives unchanged after ``code``.
         """
         codes = [code] if isinstance(code, str) else code
@@ -192,7 +193,7 @@ class Bot:
 
     @property
     def plugin(self) -> NekroPlugin:
-        """The `NekroPlugin` object of the plugin under test: its configuration, store and
+        """The `NekroPlugin` object of the plugin under test, with its configuration, store and
         folder."""
         return self.app.plugins.loaded(self._item)
 
@@ -200,7 +201,7 @@ class Bot:
         """Load the plugin again from its files, for example after the test has changed them.
 
         Raises:
-            PluginNotLoaded: The plugin cannot be loaded any more; the message says why.
+            PluginNotLoaded: The plugin can no longer be loaded; the message says why.
         """
         await self.app.plugins.enable(self._item)
         self._refuse_broken()
@@ -215,7 +216,7 @@ class Bot:
         """The text of the last request to the model.
 
         Raises:
-            LookupError: The model was not asked yet.
+            LookupError: No request was sent to the model yet.
         """
         if not self.model.requests:
             raise LookupError("the model was not asked yet")
@@ -310,8 +311,8 @@ class Chat:
         """Send a person's message that must not wake the model: a command, or a message that a hook
         consumes.
 
-        Returns when the bot has no work left for this chat and nothing happened for ``quiet_s``, at
-        the latest after 60 s.
+        Returns when the bot has no work left for this chat and nothing has happened in the chat for
+        ``quiet_s``; at the latest after 60 s.
 
         Args:
             text: What the person writes.
@@ -410,7 +411,7 @@ class Chat:
         return [f"{each.author.value}: {plain_text(each.segments)}" for each in records]
 
     async def _turn(self, activities: AsyncIterator[Activity]) -> None:
-        """Wait for a turn's beginning and end."""
+        """Wait until a turn begins and ends."""
         for busy, limit_s in ((True, _BEGIN_S), (False, _LONGEST_S)):
             with anyio.move_on_after(limit_s) as waiting:
                 while await anext(activities) != Working(self.key, busy=busy):

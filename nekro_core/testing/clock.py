@@ -1,4 +1,4 @@
-"""A clock that a test sets forward."""
+"""Provides a clock that a test can set forward."""
 
 import time
 from datetime import UTC, datetime, timedelta

@@ -19,7 +19,7 @@ from nekro_core.delivery.media.links import MediaLinks
 from nekro_core.delivery.media_contract import Expected
 
 _WAIT_S = 30.0
-"""Longest time that a test waits, in seconds, on a busy machine."""
+"""Maximum time that a test waits, in seconds, on a busy machine."""
 
 
 class MemoryMedia:

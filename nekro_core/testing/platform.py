@@ -68,7 +68,7 @@ class TestPlatform:
     receipt and stores no message. This simulates a refusal, an offline account or an unknown
     outcome."""
 
-    __test__ = False  # its name looks like a test class to pytest
+    __test__ = False  # otherwise pytest would take it for a class of tests
 
     def __init__(self) -> None:
         self.name = NAME

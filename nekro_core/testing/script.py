@@ -8,8 +8,8 @@ from nekro_core.llm.scripted import ScriptedModel, ScriptedReply
 
 
 class Script:
-    """Gives the replies in order. If no reply is left, the request is rejected and stored in
-    ``unforeseen``."""
+    """Gives the replies to the model's requests in order. If no reply is left, the request is
+    rejected and stored in ``unforeseen``."""
 
     def __init__(self) -> None:
         self.model = ScriptedModel(self._next)
@@ -36,12 +36,12 @@ class Script:
 
 
 def fenced(code: str) -> str:
-    """A reply that contains only this code."""
+    """Return a reply that contains only this code."""
     return f"```python\n{code}\n```"
 
 
 def words_of(request: ChatRequest) -> str:
-    """All text in a request to the model."""
+    """Return all text in a request to the model."""
     return "\n\n".join(
         part.text
         for message in request.messages
@@ -51,6 +51,7 @@ def words_of(request: ChatRequest) -> str:
 
 
 def newest_words(request: ChatRequest) -> str:
-    """The text of the last message of a request: it says what happened just before the request."""
+    """Return the text of the last message of a request. It says what happened just before the
+    request."""
     last = request.messages[-1]
     return "\n".join(part.text for part in last.parts if isinstance(part, TextPart))

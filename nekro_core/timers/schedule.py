@@ -31,8 +31,8 @@ _NAMED = {
 _FIELDS = "minute, hour, day of month, month, day of week"
 _LONGEST = 200
 _HORIZON_S = 10 * 366 * 86_400.0
-"""Seconds of ten years. A schedule without a due time within ten years is refused, because it has
-none at all: even 29 February comes within eight years."""
+"""Seconds of ten years. A schedule that has no due time within ten years has no due time at all:
+even 29 February comes within eight years. Such a schedule is refused."""
 
 
 class BadSchedule(NekroError, ValueError):
@@ -42,8 +42,8 @@ class BadSchedule(NekroError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Says when a timer is due. `parse` makes a checked schedule. An empty zone means the
-    machine's."""
+    """Says when a timer is due. `parse` makes a checked schedule. An empty zone means the machine's
+    time zone."""
 
     cron: str
     timezone: str = ""
@@ -88,7 +88,8 @@ class Schedule:
 
 
 def parsed_cron(expression: str) -> str:
-    """Check an expression, and replace a name such as ``@daily``. Raises `BadSchedule`."""
+    """Check an expression, and replace a name such as ``@daily`` with five fields. Raises
+    `BadSchedule`."""
     text = " ".join(str(expression).split())
     text = _NAMED.get(text.lower(), text)
     if len(text) > _LONGEST or len(text.split(" ")) != 5:
@@ -107,7 +108,7 @@ def parsed_cron(expression: str) -> str:
 
 
 def parsed_zone(name: str) -> str:
-    """Check the name of a zone; empty means the machine's. Raises `BadSchedule`."""
+    """Check the name of a time zone; empty means the machine's zone. Raises `BadSchedule`."""
     name = (name or "").strip()
     zone_of(name)
     return name
@@ -115,7 +116,8 @@ def parsed_zone(name: str) -> str:
 
 @lru_cache(256)
 def zone_of(name: str) -> tzinfo:
-    """Return the zone of an IANA name; the machine's for an empty one. Raises `BadSchedule`."""
+    """Return the time zone with an IANA name; for an empty name the machine's. Raises
+    `BadSchedule`."""
     if not name:
         return _machine_zone()
     try:

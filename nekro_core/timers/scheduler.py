@@ -84,8 +84,8 @@ class TimerScheduler:
                 await self._rows.keep(right)
 
     async def _look(self) -> float | None:
-        """Report the timers that are due now. Return how many seconds to wait for the next one;
-        None if there is none."""
+        """Report the timers that are due now. Return how many seconds to wait for the next due
+        timer; None if there is none."""
         now = self._wall()
         if now < self._seen:
             await self.mend()

@@ -36,7 +36,8 @@ _TITLE_CHARS = 200
 
 
 def _readable(seconds: float) -> str:
-    """A time in the time zone of this machine; a number that is no time as it is."""
+    """Write a time in the time zone of this machine. If the number is not a valid time, write the
+    number."""
     try:
         return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, OSError, ValueError):
@@ -143,8 +144,8 @@ class TimerService:
         return row.chat_key if row is not None else None
 
     async def clear(self, chat_key: ChatKey, *, temporary: bool | None = None) -> int:
-        """Delete a chat's one-time timers: all (None), the temporary one (True) or the others
-        (False)."""
+        """Delete a chat's one-time timers: all timers (None), the temporary timer (True) or all
+        other timers (False)."""
         found = [
             row
             for row in self.of_chat(chat_key)
@@ -155,7 +156,8 @@ class TimerService:
         return len(found)
 
     async def forget(self, chat_key: ChatKey, timer_id: str) -> bool:
-        """Delete one timer of a chat, of any kind. False if the chat has no timer with this id."""
+        """Delete one timer of a chat, of any kind. Returns False if the chat has no timer with this
+        id."""
         row = self._rows.get(timer_id)
         if row is None or row.chat_key != chat_key:
             return False
@@ -241,7 +243,7 @@ class TimerService:
         return self._rows.get(timer_id) or row
 
     async def delete(self, timer_id: str) -> bool:
-        """Delete a recurring timer. False if there is none with this id."""
+        """Delete a recurring timer. Returns False if there is none with this id."""
         row = self.get(timer_id)
         if row is not None:
             await self._rows.forget(row)

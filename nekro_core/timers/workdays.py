@@ -22,7 +22,7 @@ class WorkdayMode(StrEnum):
 
 
 def includes_day(mode: WorkdayMode, day: date) -> bool:
-    """Whether the mode includes this day.
+    """Return True if the mode includes this day.
 
     China's holidays are announced each autumn for the next year. In a year whose holidays are not
     in the installed ``chinesecalendar``, Monday to Friday count as workdays.

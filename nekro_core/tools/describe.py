@@ -62,10 +62,10 @@ def describe(
     """Describe a handler ``async def function(_ctx: AgentCtx, ...)``. For a faulty handler no error
     is raised; its faults are in the returned problems.
 
-    With ``lenient``, the first parameter is the context whatever its name, unless its annotation is
-    a type of data. A result that the tool's kind does not allow becomes text with ``str()``. If the
-    return annotation shows that this will happen, there is a warning. ``examples`` are more worked
-    examples than the docstring has.
+    With ``lenient``, the first parameter is the context whatever its name is, unless its annotation
+    is a type of data. A result that the tool's kind does not allow becomes text with ``str()``. If
+    the return annotation shows that this will happen, there is a warning. ``examples`` are more
+    worked examples than the docstring has.
     """
     where = place_of(function)
     python_name = _python_name(function)
@@ -292,7 +292,7 @@ def _missing(
 
 def _host_path(name: str, parameter: str, where: str) -> PluginProblem:
     """Make the problem of a `Path` parameter. The context's methods take a `Path` as a file of the
-    host, so the model must not pass one."""
+    host, so the model must not pass a `Path`."""
     return PluginProblem(
         severity=ProblemSeverity.ERROR,
         message=f"{name}: {parameter!r} would be a path of the host, written by the model",

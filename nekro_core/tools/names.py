@@ -18,7 +18,7 @@ _TAKEN_BY_PYTHON = frozenset(dir(builtins)) | frozenset(keyword.kwlist)
 @dataclass(frozen=True, slots=True)
 class NameConflict:
     """Several tools claim the same bare name. ``winner`` is the dotted name of the tool that gets
-    it; empty if none does.
+    the bare name; empty if no tool gets it.
 
     ``claims`` are the dotted names of all these tools, ``owners`` the keys of their plugins.
     ``message`` describes the conflict and a remedy.
@@ -114,9 +114,9 @@ def tool_set(
     Python name also work, unless another tool gets them. ``builtin`` has the keys of built-in
     plugins; an installed plugin wins over these. Every other tool wins over a tool whose visibility
     is `Visibility.UNLISTED`. ``order`` has plugin keys as the operator ranked them: of two
-    installed plugins, the earlier one wins. If ``order`` names neither, neither gets it.
-    Within one plugin, ``name`` wins over a Python name, and a later definition over an earlier one.
-    Python's own names (``print``, ``for``) are never given to tools.
+    installed plugins, the earlier one wins. If ``order`` names neither plugin, neither tool gets
+    the name. Within one plugin, ``name`` wins over a Python name, and a later definition over an
+    earlier one. Python's own names (``print``, ``for``) are never given to tools.
     """
     offered = _latest(tool for tool in tools if tool.visibility is not Visibility.HIDDEN)
     claims: dict[str, list[Tool]] = defaultdict(list)
@@ -151,7 +151,7 @@ def short_name_candidates(tool: Tool) -> tuple[str, ...]:
 
 
 def is_free_name(name: str) -> bool:
-    """Whether a tool can have a name without hiding a name of Python."""
+    """Return True if a tool can have a name without hiding a name of Python."""
     return name.isidentifier() and name not in _TAKEN_BY_PYTHON and not name.startswith("__")
 
 

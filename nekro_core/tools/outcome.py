@@ -13,10 +13,10 @@ from nekro_core.tools.tool import Tool, ToolKind
 
 @dataclass(frozen=True, slots=True)
 class ToolReturn:
-    """A ``TOOL`` succeeded. The calling code gets the value and continues. A model that calls
-    natively gets ``text``, or the value as text if ``text`` is empty. ``ends`` says that such a
-    model need not be asked again if the chat has got an answer: the tool has answered it, or its
-    result only confirms what was done."""
+    """A tool of the kind ``TOOL`` succeeded. The calling code gets the value and continues. A model
+    that calls natively gets ``text``, or the value as text if ``text`` is empty. ``ends`` says that
+    the model need not be asked again if the chat has got an answer. It is True if the tool itself
+    has answered the chat, or if the result only confirms what was done."""
 
     value: Any
     text: str = ""
@@ -25,9 +25,9 @@ class ToolReturn:
 
 @dataclass(frozen=True, slots=True)
 class ToolReturnMedia:
-    """A ``TOOL`` succeeded and returned media. The calling code gets the text with an index of the
-    media, and continues. The model sees the media in the next step. ``ends`` says that the tool has
-    answered the chat, so a model that calls natively need not be asked again."""
+    """A tool of the kind ``TOOL`` succeeded and returned media. The calling code gets the text with
+    an index of the media, and continues. The model sees the media in the next step. ``ends`` says
+    that the tool has answered the chat, so a model that calls natively need not be asked again."""
 
     text: str
     media: tuple[ResultMedia, ...]
@@ -36,22 +36,23 @@ class ToolReturnMedia:
 
 @dataclass(frozen=True, slots=True)
 class BehaviorReturn:
-    """A ``BEHAVIOR`` succeeded. The code gets the text, and the text is added to the chat's
-    history."""
+    """A tool of the kind ``BEHAVIOR`` succeeded. The code gets the text, and the text is added to
+    the chat's history."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """An ``AGENT`` succeeded. The run ends, and a new step begins with the text."""
+    """A tool of the kind ``AGENT`` succeeded. The run ends, and a new step begins with the text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class RichObservation:
-    """A ``MULTIMODAL_AGENT`` succeeded. The run ends, and a new step begins with the parts."""
+    """A tool of the kind ``MULTIMODAL_AGENT`` succeeded. The run ends, and a new step begins with
+    the parts."""
 
     parts: tuple[Content, ...]
 

@@ -39,7 +39,7 @@ def type_schema(annotation: Any) -> dict[str, Any]:
 
 
 def names_host_path(schema: Any) -> bool:
-    """Whether a value of this schema contains a `pathlib` path at any level."""
+    """Return True if a value of this schema contains a `pathlib` path at any level."""
     if isinstance(schema, Mapping):
         if schema.get("format") in _PATH_FORMATS:
             return True
@@ -108,8 +108,8 @@ def _argument_text(argument: Any) -> str:
 
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
     with warnings.catch_warnings():
-        # Pydantic accepts an annotation that is not a type with a warning, and then checks no
-        # values.
+        # For an annotation that is not a type, Pydantic only warns, and then checks no values. So
+        # the warning is made an error here.
         warnings.simplefilter("error", ArbitraryTypeWarning)
         try:
             return _lenient_adapter(annotation)
@@ -129,7 +129,8 @@ def _lenient_adapter(annotation: Any) -> TypeAdapter[Any]:
     try:
         return TypeAdapter(annotation, config=_LENIENT)
     except PydanticUserError as error:
-        # Models, dataclasses and TypedDicts have their own configuration, so none may be passed.
+        # Pydantic's classes, dataclasses and TypedDicts have a configuration of their own, and
+        # Pydantic accepts no other configuration for them.
         if error.code != "type-adapter-config-unused":
             raise
         return TypeAdapter(annotation)

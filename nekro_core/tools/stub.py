@@ -20,7 +20,7 @@ def signature_text(tool: Tool, name: str = "") -> str:
 
 
 def parameters_text(tool: Tool) -> str:
-    """``(text: str, speed: float = 1.0) -> str``."""
+    """Write the signature without the name: ``(text: str, speed: float = 1.0) -> str``."""
     returns = f" -> {tool.returns_type}" if tool.returns_type else ""
     return f"({', '.join(_parameters(tool.parameters))}){returns}"
 
@@ -51,7 +51,8 @@ def outline(tool: Tool, name: str = "") -> str:
     lines += (f"Raises: {each}" for each in tool.raises)
     body = _indented("\n".join(line for line in lines if line.strip()))
     shown = name or (tool.name if tool.name.isidentifier() else tool.python_name)
-    # "| None" says no more than the default, and the type no more than the line "Returns".
+    # Leave out "| None", which the default shows too, and the type of the result if there is a line
+    # "Returns".
     parameters = ", ".join(_parameters(tool.parameters)).replace(" | None = None", " = None")
     returns = f" -> {tool.returns_type}" if tool.returns_type and not tool.returns else ""
     return f"{shown}({parameters}){returns}\n{body}"

@@ -17,7 +17,7 @@ class ToolKind(StrEnum):
 
     @property
     def ends_run(self) -> bool:
-        """Whether a call ends the run, so that a new step begins."""
+        """Return True if a call ends the run, so that a new step begins."""
         match self:
             case ToolKind.TOOL | ToolKind.BEHAVIOR:
                 return False
@@ -69,7 +69,7 @@ class Parameter:
 
     @property
     def required(self) -> bool:
-        """Whether a call without this parameter is an error."""
+        """Return True if a call without this parameter is an error."""
         return self.default is REQUIRED and not self.variadic
 
 
@@ -97,11 +97,11 @@ class Tool:
     If ``needs_chat`` is False, the tool is also offered to callers without a chat. If ``confirms``
     is True, its result only confirms what was done, so nobody needs to read it. If
     ``for_small_models`` is False, it is not offered to small models, which cannot use the results
-    of calls. The tool is offered in the chats of ``adapters``; if this is empty, in all chats.
-    If ``converts_result`` is True, a result that the kind does not allow becomes text with
-    ``str()``. ``own_files`` is the plugin's folder or file. If a ``raise`` or ``assert`` in it made
-    an error, the model reads the text of the error. Of other errors, and if ``own_files`` is empty,
-    the model reads only the type. ``sleep_brief`` is set if the plugin
+    of calls. The tool is offered in the chats of ``adapters``; if this is empty, in all chats. If
+    ``converts_result`` is True, a result that the kind does not allow becomes text with ``str()``.
+    ``own_files`` is the plugin's folder or file. If a ``raise`` or ``assert`` in these files made
+    an error, the model reads the text of the error. Of all other errors, and of all errors if
+    ``own_files`` is empty, the model reads only the type. ``sleep_brief`` is set if the plugin
     sleeps until the model searches for one of its tools; it says what the plugin is for.
     """
 

@@ -7,12 +7,13 @@ from typing import Literal
 
 import anyio.to_thread
 
+from nekro_core.api.fonts import font_folders
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
 from nekro_core.api.schemas import AgentCtx
 
 from .card import CardTooLong, draw_card_png
 from .chart import InvalidChartData, draw_chart_png
-from .fonts import FontBook, system_folders
+from .fonts import FontBook
 from .typeset import FontMissing
 
 plugin = NekroPlugin(
@@ -238,7 +239,7 @@ def _fonts(ctx: AgentCtx) -> FontBook:
 @functools.lru_cache(maxsize=2)
 def _open_fonts(own: Path) -> FontBook:
     # Searching the fonts of a machine takes a while, so it is done once for each data folder.
-    return FontBook(own, system_folders())
+    return FontBook(own, font_folders())
 
 
 def _told(text: str, most: int = 300) -> str:

@@ -151,7 +151,7 @@ def _label_axis(
 
 
 def wants_rows(setter: Typesetter, labels: Sequence[str]) -> bool:
-    """Whether the bars are horizontal, so that long labels can be read."""
+    """Return True if the bars must be horizontal, so that long labels can be read."""
     style = Style(24, MUTED)
     slot = (WIDTH - 2 * MARGIN - 80) / len(labels)
     return len(labels) <= 24 and max(setter.width(label, style) for label in labels) > slot * 1.05

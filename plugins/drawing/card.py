@@ -78,8 +78,8 @@ def _poster(setter: Typesetter, text: str, title: str, palette: Palette) -> Imag
 
 
 def _fit(setter: Typesetter, text: str, room: float) -> tuple[list[str], int]:
-    """Return the lines and their size: one line if it fits in large letters, else a few lines of
-    about the same length."""
+    """Return the lines and their size. The text is one line if it fits in large letters. Otherwise
+    it is a few lines of about the same length."""
     wishes = [(size, 1) for size in (150, 132, 116, 100, 88, 80)]
     wishes += [(size, _POSTER_LINES - 2) for size in (104, 92, 80)]
     for size, most in wishes:

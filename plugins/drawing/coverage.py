@@ -29,7 +29,7 @@ class Coverage:
 
 
 def read_coverage(path: Path, index: int = 0) -> Coverage:
-    """Read the coverage of face ``index``; empty for a file that is no readable font."""
+    """Read the coverage of face ``index``. It is empty if the file is not a readable font."""
     try:
         with path.open("rb") as file:
             return _read(file, index)
@@ -81,7 +81,7 @@ def _from_segments(table: bytes, offset: int) -> Coverage:
     count = double // 2
     lasts = struct.unpack_from(f">{count}H", table, offset + 14)
     firsts = struct.unpack_from(f">{count}H", table, offset + 16 + double)
-    # The last segment, 0xFFFF, only marks the end of the table; it is no character.
+    # The last segment, 0xFFFF, only marks the end of the table; it is not a character.
     return Coverage(
         tuple(first for first in firsts if first != 0xFFFF),
         tuple(last for first, last in zip(firsts, lasts, strict=True) if first != 0xFFFF),

@@ -1,21 +1,18 @@
 """Finds the font of this machine that draws a character in the shapes of a language."""
 
-import os
 import re
-import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
+from nekro_core.api.fonts import font_files
+
 from .coverage import Coverage, read_coverage
 
-_ENDINGS = (".ttf", ".otf", ".ttc", ".otc")
-_MOST_FILES = 5_000
 _COLOUR_SIZE = 109
 """The only size in pixels that bitmap emoji fonts contain."""
 
@@ -106,7 +103,7 @@ class FontBook:
 
     def _draw_emoji(self, character: str, size: int) -> Image.Image | None:
         face = self._colour_face
-        # Emoji fonts contain digits as parts of key caps, but a digit alone is no emoji.
+        # Emoji fonts contain digits as parts of key caps, but a digit alone is not an emoji.
         if face is None or ord(character) < 0xA0 or character not in face.coverage:
             return None
         try:
@@ -135,8 +132,8 @@ class FontBook:
     @cached_property
     def _files(self) -> list[tuple[bool, Path]]:
         """Each font file: whether it is a system font, and its path."""
-        own = [(False, path) for path in _fonts_under(self.own)] if self.own else []
-        return own + [(True, path) for folder in self._system for path in _fonts_under(folder)]
+        own = [(False, path) for path in font_files(self.own)] if self.own else []
+        return own + [(True, path) for folder in self._system for path in font_files(folder)]
 
     @cached_property
     def _ranked(self) -> dict[bool, list[Path | None]]:
@@ -159,7 +156,7 @@ class FontBook:
         ordered = sorted(drawable, key=score)
         good = [path for of_system, path in ordered if not (of_system and _is_poor(path))]
         poor = [path for of_system, path in ordered if of_system and _is_poor(path)]
-        # Pillow's Latin face looks better than the poor system fonts.
+        # Pillow's Latin face looks better than the system fonts of poor quality.
         return [*good, None, *poor]
 
     @cached_property
@@ -169,15 +166,6 @@ class FontBook:
 
 
 _BUILT_IN = Face(None)
-
-
-def _fonts_under(folder: Path) -> list[Path]:
-    found: list[Path] = []
-    for root, _, names in os.walk(folder):
-        found += [Path(root, name) for name in names if name.lower().endswith(_ENDINGS)]
-        if len(found) > _MOST_FILES:
-            break
-    return found[:_MOST_FILES]
 
 
 def _is_poor(path: Path) -> bool:
@@ -196,18 +184,3 @@ def _face_index(path: Path, language: str) -> int:
         if family.endswith(f" {region}") and "Mono" not in family:
             return index
     return 0
-
-
-def system_folders() -> list[Path]:
-    """The font folders of this system and of installed wheels that contain fonts."""
-    home = Path.home()
-    folders = [home / ".fonts", home / ".local/share/fonts", Path("/usr/local/share/fonts")]
-    folders += [Path("/usr/share/fonts")]
-    if sys.platform == "darwin":
-        folders += [home / "Library/Fonts", Path("/Library/Fonts"), Path("/System/Library/Fonts")]
-    elif sys.platform == "win32":
-        folders += [Path(os.environ.get("WINDIR", r"C:\Windows"), "Fonts")]
-    wheel = find_spec("cvttf_NotoSansCJK_Regular")
-    if wheel is not None and wheel.origin:
-        folders.append(Path(wheel.origin).parent)
-    return [folder for folder in folders if folder.is_dir()]

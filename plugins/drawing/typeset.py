@@ -69,7 +69,7 @@ class Typesetter:
         self.language = _language(sample)
 
     def require(self, *texts: str) -> None:
-        """Raise `FontMissing` if no font has some of the letters, or nothing would be visible."""
+        """Raise `FontMissing` if some letters are in no font, or if nothing would be visible."""
         written = "".join(map(prepare, texts)).strip()
         missing = {
             character: None

@@ -21,6 +21,7 @@ plugin = NekroPlugin(
     SandboxMethodType.TOOL,
     "remember",
     "Keep a note for later conversations in this chat.",
+    confirms=True,
     examples=NOTES,
 )
 async def remember(_ctx: AgentCtx, text: str, about: str | None = None) -> str:
@@ -40,7 +41,7 @@ async def remember(_ctx: AgentCtx, text: str, about: str | None = None) -> str:
     return f"noted as {note.note_id}"
 
 
-@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "forget", "Delete a note.")
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "forget", "Delete a note.", confirms=True)
 async def forget(_ctx: AgentCtx, note_id: int) -> str:
     """Delete a note that is wrong or not wanted. A changed fact is only remembered anew.
 

@@ -1,9 +1,9 @@
 """Reads the Ubuntu IRC conversations with reply links of Kummerfeld et al. (2019).
 
 The data are at github.com/jkkummerfeld/irc-disentanglement, under CC BY 4.0: "A Large-Scale Corpus
-for Conversation Disentanglement", ACL 2019. A folder has pairs of files: NAME.ascii.txt has the
-lines, and NAME.annotation.txt the links, which are the numbers of two lines of which the later
-answers the earlier.
+for Conversation Disentanglement", ACL 2019. A folder contains pairs of files: NAME.ascii.txt has
+the lines, and NAME.annotation.txt the links. A link is the numbers of two lines; the later line
+answers the earlier one.
 """
 
 import re
@@ -21,7 +21,7 @@ _TOKEN = re.compile(r"[^\s,:;!?()<>\"/]+")
 _STRANGER = re.compile(r"[a-z_\[\]\\`|{}^-][\w\[\]\\`|{}^-]{0,15}\Z")
 _MOST_TOKENS = 60
 _BEFORE = 300
-"""Lines before the first annotated one that are read: more than the bot remembers."""
+"""Number of lines that are read before the first annotated one: more than the bot remembers."""
 _WORDS = frozenset(
     [
         "the",
@@ -121,20 +121,22 @@ _WORDS = frozenset(
         "any",
     ]
 )
-"""Names of people that are words too: they name somebody only at the beginning, before a colon."""
+"""Names of people that are also ordinary words. Such a word counts as a name only at the beginning
+of a line, before a colon or comma."""
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """One file: its lines by their numbers, and for each line the lines that it answers."""
+    """One file of the corpus: its lines by number, and for each line the numbers of the lines that
+    it answers."""
 
     name: str
     lines: Mapping[int, SpokenLine]
     links: Mapping[int, frozenset[int]]
 
     def answered(self, number: int) -> set[str]:
-        """Return the people whose lines this line answers; its own speaker if it continues a
-        line of their own."""
+        """Return the people whose lines this line answers. If it continues a line of its own
+        speaker, this includes the speaker."""
         return {
             self.lines[each].speaker
             for each in self.links[number]
@@ -143,8 +145,8 @@ class Day:
 
 
 def read_folder(folder: Path, every: int = 1) -> list[Day]:
-    """Read all pairs of files of a folder, or every such one. Raises `SystemExit` if there are
-    none."""
+    """Read the pairs of files of a folder: all of them, or every ``every``-th. Raises `SystemExit`
+    if there are none."""
     paths = sorted(folder.glob("*.ascii.txt"))
     if not paths:
         raise SystemExit(
@@ -198,8 +200,8 @@ def _links(path: Path) -> dict[int, set[int]]:
 
 
 def _moments(said: list[re.Match[str] | None]) -> dict[int, float]:
-    """Return the time of each line in seconds. The files have minutes, so the lines of one minute
-    are spread over it evenly."""
+    """Return the time of each line in seconds. The files state only minutes, so the lines of one
+    minute are spread evenly over it."""
     minutes: dict[int, int] = {}
     days, before = 0, -1
     for number, found in enumerate(said):
@@ -220,7 +222,7 @@ def _moments(said: list[re.Match[str] | None]) -> dict[int, float]:
 def find_names(
     text: str, names: Mapping[str, str], speakers: set[str], speaker: str
 ) -> tuple[frozenset[str], str]:
-    """Return the people whom a line names, and the one with whom it begins."""
+    """Return the people whom a line names, and the person whose name it begins with."""
     plain, named, first = text.lower(), set[str](), ""
     for at, token in enumerate([*_TOKEN.finditer(plain)][:_MOST_TOKENS]):
         after = plain[token.end() : token.end() + 1]

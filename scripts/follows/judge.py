@@ -1,10 +1,10 @@
-"""Says how well the bot knows whether a line that names nobody goes to it
-(`make follows-judge DATA=FOLDER`).
+"""Measures how well the bot recognises whether a line that names nobody is addressed to it:
+`make follows-judge DATA=FOLDER`.
 
 FOLDER has pairs of files of the corpus (see `irc`), for example its folder ``dev``. Each person who
-wrote one of the last 60 lines stands in for the bot in turn. The bot's own code answers, with
-`addressee.json`. Two questions are asked: of lines that do not name the stand-in, and of lines that
-name nobody at all.
+wrote one of the last 60 lines stands in for the bot in turn: for each line, the bot's own code with
+`addressee.json` estimates whether the line is addressed to this person. There are two results: for
+the lines that do not name the stand-in, and for the lines that name nobody at all.
 """
 
 import argparse
@@ -28,15 +28,16 @@ from nekro_core.agent.participation.features import (
 )
 
 _WARM_UP = 300
-"""Lines before the first annotated one that the bot hears too."""
+"""Number of lines before the first annotated one that the bot reads too."""
 
 
 def candidates_of(
     model: AddresseeModel, day: Day
 ) -> tuple[list[tuple[bool, bool, float]], list[float]]:
-    """Return for each annotated line and each stand-in whom it does not name: whether it names
-    nobody, whether it goes to the stand-in, and how likely the bot finds that. Also return the
-    seconds that `AddresseeModel.add_line` takes, for one listener of each line."""
+    """Return a row for each annotated line and each stand-in that the line does not name. The row
+    says whether the line names nobody, whether it is addressed to the stand-in, and the probability
+    of this that the bot computes. Also return the seconds that each call of
+    `AddresseeModel.add_line` takes, with one listener for each line."""
     conversation, answers, seconds = Conversation(), [], []
     begins = min(day.links) - _WARM_UP
     for number, line in day.lines.items():
@@ -55,7 +56,8 @@ def candidates_of(
 
 
 def _of_all(model: AddresseeModel, conversation: Conversation, line: Any) -> dict[str, float]:
-    """What `AddresseeModel.add_line` would answer for each person nearby as the listener."""
+    """Return what `AddresseeModel.add_line` would answer for each person nearby if this person were
+    the listener."""
     facts = collect_facts(conversation, line)
     of_line = line_numbers(conversation, line, facts)
     people = person_numbers(conversation, line, facts)
@@ -99,13 +101,14 @@ def threshold_for(
     likely: Sequence[float],
     weights: Sequence[float] | None = None,
 ) -> float:
-    """Return the lowest probability from which on at least the wanted share is right."""
+    """Return the lowest probability at which, of the lines with this or a higher probability, at
+    least the share ``wanted`` is right."""
     precision, _, thresholds = precision_recall_curve(true, likely, sample_weight=weights)
     return float(min(t for p, t in zip(precision, thresholds, strict=False) if p >= wanted))
 
 
 def main() -> None:
-    """Judge, and print the figures."""
+    """Measure, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "data", type=Path, help="a folder with NAME.ascii.txt and NAME.annotation.txt"

@@ -1,10 +1,11 @@
-"""Learns from conversations of people to whom a line goes that names nobody
-(`make follows DATA=FOLDER`).
+"""Learns from conversations of people to whom a line is addressed that names nobody:
+`make follows DATA=FOLDER`.
 
 FOLDER has the folders ``train`` and ``dev`` of the corpus (see `irc`). Every person of the corpus
-stands in for the bot. Three sets of boosted trees are learnt, one after the other, since each reads
-what the earlier ones say; for lines from which trees were learnt, trees answer that did not see the
-line's file. The result is `addressee.json`; `judge.py` says how good it is.
+stands in for the bot. Three sets of boosted trees are learnt one after another, because each set
+uses the answers of the earlier sets. For a line from which trees were learnt, these answers come
+from trees that were learnt without the line's file. The result is `addressee.json`; `judge.py`
+measures how good it is.
 
 This needs lightgbm and scikit-learn, which the bot itself does not need.
 """
@@ -40,13 +41,15 @@ from nekro_core.agent.participation.trees import BoostedTrees
 
 FOLDS = 3
 WARM_UP = 100
-"""Lines before the first annotated one, whose aims are estimated too."""
+"""Number of lines before the first annotated one for which the first trees estimate whom the line
+answers."""
 KEPT = 0.15
-"""Share of the people to whom a line plainly does not go that are learnt from, each with more
-weight instead."""
+"""For most people it is plain that a line is not addressed to them. Only this share of them is used
+for learning, with a correspondingly higher weight."""
 KEPT_PLAUSIBLE = 0.6
 PRECISION = 0.85
-"""The threshold is where so many of the lines above it go to the bot."""
+"""The threshold is the lowest probability at which this share of the lines above it is really
+addressed to the bot."""
 SHARED: dict[str, Any] = {
     "objective": "binary", "verbose": -1, "num_threads": 1, "max_bin": 63, "seed": 14,
     "bagging_freq": 1, "bagging_fraction": 0.7, "lambda_l2": 5.0, "deterministic": True,
@@ -68,7 +71,7 @@ AIMS_ROUNDS, CONTINUES_ROUNDS, GOES_ROUNDS = 120, 60, 300
 
 @dataclass
 class Examples:
-    """Rows of features, with what is true of them, their weights, and the file of each."""
+    """Rows of features. Each row has the right answer, a weight, and the number of its file."""
 
     rows: NDArray[np.float32]
     true: NDArray[np.bool_]
@@ -90,13 +93,13 @@ class Examples:
     def learn(
         self, columns: Sequence[str], how: dict[str, Any], rounds: int, without: int | None = None
     ) -> BoostedTrees:
-        """Learn trees, from all files or from those of the other folds."""
+        """Learn trees from all files, or from the files that are not in the fold ``without``."""
         return read_trees(self.learnt(columns, how, rounds, without), columns)
 
     def learnt(
         self, columns: Sequence[str], how: dict[str, Any], rounds: int, without: int | None = None
     ) -> list[Any]:
-        """Learn trees and return them as they are written to the file."""
+        """Learn trees and return them in the form in which they are written to the file."""
         used = self.files % FOLDS != without if without is not None else self.files >= 0
         data = lightgbm.Dataset(self.rows[used], self.true[used], weight=self.weights[used])
         booster = lightgbm.train({**SHARED, **how}, data, rounds)
@@ -106,7 +109,7 @@ class Examples:
 
 
 def read_trees(trees: list[Any], columns: Sequence[str]) -> BoostedTrees:
-    """Make trees that can be evaluated."""
+    """Make trees that can be evaluated from their form in the file."""
     return BoostedTrees.read(trees, len(columns))
 
 
@@ -120,8 +123,8 @@ def _tree(node: dict[str, Any]) -> Any:
 
 
 def aims_examples(job: tuple[int, Day]) -> tuple[list[list[float]], list[bool], list[float]]:
-    """The first trees: for each annotated line and person nearby, whether the line answers one of
-    their lines."""
+    """Return the examples for the first trees: for each annotated line and person nearby, whether
+    the line answers one of the person's lines."""
     seed, day = job
     random = np.random.default_rng(seed)
     rows, true, weights = [], [], []
@@ -145,11 +148,13 @@ def aims_examples(job: tuple[int, Day]) -> tuple[list[list[float]], list[bool], 
 def later_examples(
     aims: Sequence[BoostedTrees], job: tuple[int, Day]
 ) -> tuple[list[list[float]], list[bool], list[float]]:
-    """The third trees: for each annotated line and person nearby whom it does not name, whether
-    the line answers one of their lines. ``aims`` has the trees of each fold.
+    """Return the examples for the third trees: for each annotated line and person nearby whom the
+    line does not name, whether the line answers one of the person's lines. ``aims`` has the first
+    trees, one set for each fold.
 
-    In place of how likely the line continues the speaker's own, which is not learnt yet, a row has
-    1 or 0: whether it does.
+    A column is the probability that the line continues a line of its own speaker. The second trees,
+    which are not learnt yet, will compute it. Until then the column is 1 if the line does so, else
+    0.
     """
     fold, day = job
     random = np.random.default_rng(fold)
@@ -185,7 +190,7 @@ def later_examples(
 
 
 def continuing(third: Examples) -> Examples:
-    """Make the examples of the second trees from those of the third: one for each line."""
+    """Make the examples for the second trees from those for the third trees: one for each line."""
     lines, (likely, _, other, together, _) = (
         third.rows[:, : len(LINE_FEATURES)],
         third.rows[:, -5:].T,
@@ -199,7 +204,8 @@ def continuing(third: Examples) -> Examples:
 
 
 def with_continuing(third: Examples, trees: Sequence[BoostedTrees]) -> None:
-    """Put into the examples how likely the lines continue their speakers' own."""
+    """Write into the examples the probability that each line continues a line of its own
+    speaker."""
     for fold, each in enumerate(trees):
         at = third.files % FOLDS == fold
         likely, other, together = third.rows[at, -5], third.rows[at, -3], third.rows[at, -2]
@@ -281,7 +287,7 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 
 def say(what: str) -> None:
-    """Tell the person who waits what is done now."""
+    """Print what is being done now, for the person who waits."""
     print(what, file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Runs in a test environment: loads one adapter, and prints what uniseg's code for this adapter can
+"""Runs in a test environment. Loads one adapter and prints what uniseg's code for this adapter can
 do."""
 
 import importlib

@@ -36,6 +36,7 @@ from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.delivery.media.store import MediaStore
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.platforms.requests import ContactRequests
+from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.llm.model import ChatModel, ChatRequest, TextPart
 from nekro_core.media.converter import MediaConverter
 from nekro_core.media.file_look import FileLooker
@@ -66,6 +67,8 @@ from tests.delivery.fakes import FakeAdapter, message
 
 LIN = ChatKey.parse("fake-private_lin")
 GROUP = ChatKey.parse("fake-group_30003")
+SOON_SETTLED = DeliverySettings(settle_s=0.5)
+"""For platforms that show a message as soon as they have it."""
 
 
 async def send_channel_message(_ctx: AgentCtx, text: str) -> str:
@@ -121,7 +124,8 @@ class FakePlugins:
         self.signal: Callable[[Any], MsgSignal] = lambda _message: MsgSignal.CONTINUE
         self.injections: tuple[PromptInjection, ...] = ()
         self.asked: list[Callable[[], Awaitable[object]]] = []
-        """Each call of `prompt_injections` first takes and awaits the next of these functions."""
+        """`prompt_injections` takes the next of these functions at each call, and awaits it
+        first."""
         self.looked: anyio.Event | None = None
         """If set, `on_user_message` waits for this event."""
         self.contexts: list[AgentCtx] = []
@@ -209,8 +213,8 @@ class Bot:
     clock: AheadClock
 
     def typed(self, chat: ChatKey = LIN) -> None:
-        """End the wait for more text in the chat, so that the bot answers the messages so far. With
-        `LONG`, the bot answers none of them earlier, even on a slow machine."""
+        """End the wait for more text in the chat, so that the bot answers the messages so far. If
+        the bot was started with `LONG`, it does not answer them earlier, even on a slow machine."""
         self.clock.ahead_s += self.services.trigger.debounce_s
         self.sessions._sessions[chat]._news.set()
 
@@ -237,7 +241,8 @@ class Bot:
             await anyio.sleep(0)
 
     async def ask(self, text: str, chat: ChatKey = LIN, **more: Any) -> list[str]:
-        """Send a message and wait for the end of the turn. Returns what the bot sent meanwhile."""
+        """Send a message and wait for the end of the turn. Return what the bot sent during the
+        turn."""
         before = len(self.adapter.said(chat))
         async with self.turn(chat):
             await self.say(text, chat, **more)
@@ -307,6 +312,7 @@ async def running_bot(
     run_limits: RunLimits | None = None,
     recover: bool = False,
     store_settings: StoreSettings | None = None,
+    delivery: DeliverySettings | None = None,
     transcriber: Transcriber | None = None,
     wait_s: float = 10.0,
     memory: MemoryReader | None = None,
@@ -323,7 +329,7 @@ async def running_bot(
         Store.open(f"sqlite://{folder / 'nekro.sqlite3'}", store_settings) as store,
         MediaConverter() as converter,
         MediaStore(folder, converter=converter) as media,
-        Outbox(store, {"fake": adapter}, activity, media=media) as outbox,
+        Outbox(store, {"fake": adapter}, activity, delivery, media=media) as outbox,
         VoiceTranscriber(
             store, activity, media, converter, transcriber, TranscriberSettings(wait_s=wait_s)
         ) as hearing,

@@ -1,5 +1,5 @@
-"""One jail backend for all tests. Its boxes are used again, because making a box takes longer than
-most of these tests."""
+"""One jail backend for all tests. Its boxes are reused, because making a box takes longer than most
+of these tests."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

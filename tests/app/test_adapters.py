@@ -101,7 +101,9 @@ def test_an_installed_package_is_found_by_its_entry_point_without_importing_it(
     )
     monkeypatch.syspath_prepend(tmp_path / "site")
     importlib.invalidate_caches()
-    assert "quiltpost" not in AdapterDirectory.find(tmp_path).manifests, "nobody asked for it"
+    assert "quiltpost" not in AdapterDirectory.find(tmp_path).manifests, (
+        "the folder search must not list an installed package"
+    )
     assert "quiltpost" in AdapterDirectory.find(tmp_path, installed=True).manifests
     found = AdapterDirectory.find(tmp_path, ("quiltpost",))
     assert found.problems == ()
@@ -227,7 +229,7 @@ def test_an_adapter_whose_name_differs_from_its_manifest_is_refused(tmp_path: Pa
         maker.create(None, None, None)
 
 
-async def test_the_eraser_of_an_adapter_runs_although_the_adapter_is_not_enabled(
+async def test_a_disabled_adapter_still_erases_people_from_its_files(
     tmp_path: Path,
 ) -> None:
     manifest = '[quiltpost]\neraser = "erasing:forget"'
@@ -239,7 +241,7 @@ async def test_the_eraser_of_an_adapter_runs_although_the_adapter_is_not_enabled
     assert not (tmp_path / "10001.txt").exists()
 
 
-async def test_an_eraser_that_fails_is_reported_after_the_others_have_run(tmp_path: Path) -> None:
+async def test_an_eraser_that_fails_is_reported_and_the_other_erasers_run(tmp_path: Path) -> None:
     for name, code in (("a_first", "1 / 0"), ("quiltpost", CODE.format(name="quiltpost"))):
         write(tmp_path / "adapters" / name, f'[{name}]\neraser = "erasing:forget"', "")
         (tmp_path / "adapters" / name / "erasing.py").write_text(code)
@@ -270,11 +272,12 @@ def test_nonebots_platform_names_are_mapped_to_adapters(tmp_path: Path) -> None:
     assert found.superuser_platforms("kaiheila") == ("kook",)
     assert found.superuser_platforms("qlt") == ("quiltpost",)
     assert found.superuser_platforms("telegram") == ("telegram",)
-    assert found.superuser_platforms("") == ("",), "an empty word is no platform's, not every one's"
+    assert found.superuser_platforms("") == ("",), "an empty name must match no platform"
 
 
 class Faulty:
-    """A third-party adapter whose start fails, or with ``hangs`` never ends. Its end fails."""
+    """A third-party adapter whose start fails or (with ``hangs``) never ends. Its stop fails
+    too."""
 
     def __init__(self, name: str, *, hangs: bool = False) -> None:
         self.name = name
@@ -291,7 +294,7 @@ class Faulty:
         raise ValueError("never started")
 
 
-async def test_an_adapter_that_does_not_start_or_end_does_not_stop_the_others(
+async def test_an_adapter_whose_start_or_stop_fails_does_not_stop_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nekro_core.app.app._START_S", 0.2)
@@ -309,7 +312,7 @@ async def test_an_adapter_that_does_not_start_or_end_does_not_stop_the_others(
             app.add_adapter(adapter)
         await app.start()
         assert started == ["test"]
-    assert all(each.ended for each in faulty), "what it had begun is ended too"
+    assert all(each.ended for each in faulty), "an adapter that failed to start must be stopped too"
 
 
 async def test_a_builtin_adapter_that_refuses_to_start_ends_the_bot(tmp_path: Path) -> None:

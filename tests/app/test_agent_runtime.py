@@ -27,7 +27,7 @@ LIN = ChatKey.parse(f"{NAME}-private_lin")
 
 
 class Sessions:
-    """Notes each record that it receives, and fails on a record with the message id ``bad``."""
+    """Records each record that it receives, and fails on a record with the message id ``bad``."""
 
     def __init__(self) -> None:
         self.taken: list[str] = []
@@ -87,7 +87,7 @@ async def test_an_error_on_one_record_does_not_stop_the_next_records(tmp_path: P
         assert runtime.sessions.taken == taken  # type: ignore[attr-defined]
 
 
-async def test_a_chat_with_a_queued_record_is_at_work(tmp_path: Path) -> None:
+async def test_a_chat_with_a_queued_record_counts_as_at_work(tmp_path: Path) -> None:
     other = ChatKey.parse(f"{NAME}-private_mei")
     async with opened(tmp_path, anyio.current_time) as runtime:
         inbox: Inbox = runtime.services.inbox
@@ -103,7 +103,7 @@ async def test_a_chat_with_a_queued_record_is_at_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["hello", "/status"])
-async def test_a_message_that_arrives_before_the_start_is_answered_once(
+async def test_a_message_that_arrives_before_the_bot_has_started_is_answered_once(
     tmp_path: Path, text: str
 ) -> None:
     """An adapter of a plugin may hand over messages while the bot starts. The recovery of the
@@ -118,8 +118,8 @@ async def test_a_message_that_arrives_before_the_start_is_answered_once(
         await app.host.accept(message(LIN, text, message_id="early", time=time.time(), to_bot=True))
         await app._runtime.sessions.recover()
         await anyio.sleep(0.3)
-        assert app.at_work(LIN), "it is queued still"
-        assert not platform.sent, "recovery answered what the queue brings as well"
+        assert app.at_work(LIN), "the record must still be in the queue"
+        assert not platform.sent, "the recovery must leave the message to the queue"
         await app.start()
         with anyio.fail_after(60):
             await platform.until(lambda: bool(platform.sent))

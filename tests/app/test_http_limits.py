@@ -99,7 +99,7 @@ async def test_an_endless_head_or_trailer_is_refused(beginning: bytes, again: by
                     sent += 1
             except anyio.BrokenResourceError:
                 pass
-        assert sent < 32, "it would have gone on"
+        assert sent < 32, "the server must refuse before the client has sent all"
 
 
 @pytest.mark.parametrize("beginning", [b"", b"GET / HTTP/1.1\r\nHost: "])
@@ -165,7 +165,8 @@ async def answers_early(scope: Any, receive: Any, send: Any) -> None:
 async def test_a_client_that_keeps_sending_after_the_answer_is_disconnected(
     head: bytes, then: bytes
 ) -> None:
-    # uvicorn closes a connection after 5 s without a request, but any byte cancels this limit.
+    # uvicorn closes a connection after 5 s without a request, but any received byte ends this
+    # limit.
     async with served(Hasty, answers_early) as connect, await connect() as stream:
         await stream.send(head)
         assert b" 401 " in await answer(stream)
@@ -185,7 +186,7 @@ async def test_a_large_body_and_a_second_request_are_accepted() -> None:
     async with served(Hasty) as connect, await connect() as stream:
         await stream.send(HEAD + f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
         assert (await answer(stream)).endswith(b"\r\n\r\n3000000")
-        await anyio.sleep(Hasty.head_s * 1.5)  # another limit bounds pauses between requests
+        await anyio.sleep(Hasty.head_s * 1.5)  # this limit must not apply between two requests
         await stream.send(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunked)
         assert (await answer(stream)).endswith(b"\r\n\r\n1024000")
 

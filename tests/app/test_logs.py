@@ -52,7 +52,8 @@ UPGRADE = (
 
 async def test_preview_visitors_and_boxes_do_not_fill_the_log(log: Kept, clock: Clock) -> None:
     async with world() as here:
-        server = logging.getLogger("uvicorn.error")  # the web server replaced its handlers
+        # the web server gave this logger other handlers
+        server = logging.getLogger("uvicorn.error")
         server.setLevel(logging.WARNING)  # the gateway's level
         server.addHandler(log)
         name = here.name()

@@ -34,7 +34,8 @@ async def test_chats_and_plugins_use_new_models_at_once(tmp_path: Path) -> None:
     ):
         models, policies = app.runtime.models, app.runtime.services.policies
         groups, endpoints = models.views.groups, models.views.endpoints
-        assert await answer_of(policies.of(CHAT).model) == "the first default"  # no group "fast"
+        # there is no group "fast" yet
+        assert await answer_of(policies.of(CHAT).model) == "the first default"
 
         fast = ModelGroupSettings(base_url=server.base_url, model="quick")
         await models.replace(models.llm, {"fast": fast})
@@ -89,7 +90,7 @@ async def test_roles_and_chains_change_while_the_bot_runs(tmp_path: Path) -> Non
             while (await uses.usage_of_role(since=0.0, role="quick")).steps != 1:
                 await anyio.sleep(0.01)
 
-        # A change of the model's settings ends its rest.
+        # A change of a model's settings makes the bot ask the model again at once.
         assert models.chains.breakers["broken"].state is BreakerState.OPEN
         mended = {**groups, "broken": ModelGroupSettings(base_url=server.base_url, model="ok")}
         await models.replace(models.llm, mended)

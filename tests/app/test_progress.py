@@ -3,7 +3,7 @@
 import io
 
 from nekro_core.app.progress import ProgressLine
-from nekro_core.llm.embedded import DownloadProgress
+from nekro_core.llm.embedded.weights import DownloadProgress
 
 
 class Terminal(io.StringIO):
@@ -17,7 +17,7 @@ def test_a_terminal_shows_one_line_that_changes() -> None:
     line.report(DownloadProgress(what="weights", done=0, total=4_000_000))
     line.report(
         DownloadProgress(what="weights", done=1_000_000, total=4_000_000)
-    )  # too soon after the last report to be shown
+    )  # a report so soon after the last one is not shown
     line.report(DownloadProgress(what="weights", done=4_000_000, total=4_000_000))
     line.report(DownloadProgress(what="checking", done=0, total=0))
     line.end()

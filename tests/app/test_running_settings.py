@@ -1,4 +1,5 @@
-"""A running bot applies changes of its files, and makes anew what was made from a setting."""
+"""A running bot applies changes of its settings files, and rebuilds the objects made from a
+setting."""
 
 import os
 from pathlib import Path
@@ -37,26 +38,28 @@ async def save(running: RunningSettings, folder: Path, text: str) -> None:
     assert await running.look()
 
 
-async def test_holders_of_a_section_see_its_new_values(folder: Path) -> None:
+async def test_code_that_holds_a_section_sees_its_new_values(folder: Path) -> None:
     running = running_with(folder)
     agent, turn = running.settings.nekro_agent, running.settings.nekro_agent.turn
     await save(running, folder, '[agent]\npersona = "cat"\n[agent.turn]\nmax_steps = 3\n')
     assert (agent.persona, turn.max_steps) == ("cat", 3)
     await save(running, folder, "")
-    assert (agent.persona, turn.max_steps) == ("", 10), "what is gone has its default again"
+    assert (agent.persona, turn.max_steps) == ("", 10), (
+        "a setting that was removed has its default again"
+    )
 
 
-async def test_what_needs_a_restart_keeps_its_value(folder: Path) -> None:
+async def test_a_setting_that_needs_a_restart_keeps_its_value(folder: Path) -> None:
     running = running_with(folder)
     await save(running, folder, "port = 9\n[agent]\nwarm_boxes = 3\n[store.keep]\nturns_days = 1\n")
     settings = running.settings
     assert settings.port == 8080
     assert settings.nekro_agent.warm_boxes == 64
-    assert settings.nekro_store.keep.turns_days == 1, "of a section that otherwise needs one"
+    assert settings.nekro_store.keep.turns_days == 1, "this part of the section needs no restart"
     assert running.wanted.port == 9
 
 
-async def test_a_change_of_dotenv_is_taken_over_too(folder: Path) -> None:
+async def test_a_change_of_dotenv_is_applied_too(folder: Path) -> None:
     running = running_with(folder)
     (folder / ".env").write_text("NEKRO_AGENT__PERSONA=dog\n")
     assert await running.look()
@@ -80,7 +83,7 @@ async def test_model_groups_are_added_and_removed_at_once(folder: Path) -> None:
     assert groups == {}
 
 
-async def test_a_platform_that_was_switched_on_in_the_console_waits_for_no_restart(
+async def test_a_platform_that_was_switched_on_in_the_console_needs_no_restart(
     folder: Path,
 ) -> None:
     settings = Settings.load(folder).model_copy(update={"nekro_platforms": ("telegram",)})
@@ -92,7 +95,7 @@ async def test_a_platform_that_was_switched_on_in_the_console_waits_for_no_resta
     assert [each.name for each in await book.infos() if each.restart_needed] == ["port"]
 
 
-async def test_fields_that_somebody_set_are_known_after_a_change(folder: Path) -> None:
+async def test_it_is_known_which_fields_are_set_after_a_change(folder: Path) -> None:
     running = running_with(folder)
     llm = running.settings.nekro_llm
     assert llm.model_fields_set == set()
@@ -117,7 +120,7 @@ async def test_a_wrong_file_changes_nothing_and_is_named_until_it_is_corrected(
     assert running.settings.nekro_agent.persona == "dog"
 
 
-async def test_a_follower_that_fails_does_not_stop_the_others(folder: Path) -> None:
+async def test_a_listener_that_fails_does_not_stop_the_other_listeners(folder: Path) -> None:
     running, called = running_with(folder), list[str]()
 
     async def fail() -> None:
@@ -148,10 +151,10 @@ async def test_changed_send_rates_apply_at_once(folder: Path) -> None:
     with queues.use(GROUP) as queue:
         assert queue.window.wait_s(1.0) == 0.0
         queue.window.take(1.0)
-        assert queue.window.wait_s(1.0) == 9.0, "what was sent before counts"
+        assert queue.window.wait_s(1.0) == 9.0, "messages sent before the change still count"
 
 
-async def test_more_turns_run_at_once_after_a_change(folder: Path) -> None:
+async def test_after_a_change_more_turns_run_at_the_same_time(folder: Path) -> None:
     running = running_with(folder, "[agent]\nconcurrent_turns = 1\nlongest_queue_s = 0.01\n")
     slots = TurnSlots(running.settings.nekro_agent)
     got: list[bool] = []

@@ -138,7 +138,7 @@ def write_settings(folder: Path, text: str) -> None:
     (folder / "data" / "settings.toml").write_text(text)
 
 
-def test_a_file_in_the_data_folder_is_weaker_than_all_others(
+def test_settings_toml_in_the_data_folder_is_weaker_than_all_other_sources(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_settings(
@@ -154,13 +154,15 @@ def test_a_file_in_the_data_folder_is_weaker_than_all_others(
     assert settings.superusers == {"10001"}
     assert settings.nekro_agent.persona == "dotenv"
     assert settings.nekro_agent.language == "ja"
-    assert settings.nekro_agent.modes == {"web-private_b": "code"}, "a table is not mixed"
+    assert settings.nekro_agent.modes == {"web-private_b": "code"}, (
+        "tables of two sources are not merged"
+    )
     assert settings.nekro_llm.api_key.get_secret_value() == "sk-of-the-file"
     assert "sk-of-the-file" in settings.secrets()
     assert adapter_settings(settings)["onebot_access_token"] == "t"
 
 
-def test_the_data_folder_of_dotenv_has_the_file(folder: Path) -> None:
+def test_the_settings_file_is_read_from_the_data_folder_that_dotenv_names(folder: Path) -> None:
     (folder / "elsewhere").mkdir()
     (folder / "elsewhere" / "settings.toml").write_text("port = 1000\n")
     (folder / ".env").write_text("NEKRO_DATA_DIR=elsewhere\n")
@@ -183,7 +185,7 @@ def test_the_data_folder_of_dotenv_has_the_file(folder: Path) -> None:
         ('[models.draw]\nbase_url = "x"\nmodel = "m"\n', "line 2: models.draw.base_url: "),
     ],
 )
-def test_a_fault_of_the_file_is_named_with_line_and_setting(
+def test_an_error_in_the_file_is_reported_with_line_and_setting(
     folder: Path, text: str, says: str
 ) -> None:
     write_settings(folder, text)
@@ -191,7 +193,7 @@ def test_a_fault_of_the_file_is_named_with_line_and_setting(
         Settings.load(folder)
 
 
-def test_a_file_that_is_no_text_is_named_with_its_line(folder: Path) -> None:
+def test_a_file_that_is_not_text_is_reported_with_its_line(folder: Path) -> None:
     write_settings(folder, "")
     (folder / "data" / "settings.toml").write_bytes(b"port = 1\n# \xff\n")
     with pytest.raises(SettingsError, match="line 2: not UTF-8"):
@@ -207,7 +209,7 @@ def test_a_wrong_secret_is_not_shown(folder: Path) -> None:
 
 
 def test_two_bots_in_one_process_share_no_section(folder: Path) -> None:
-    """A section changes in place, so a shared one would change for both."""
+    """A section object is changed in place, so a shared object would change for both bots."""
     first, second = Settings.load(folder), Settings.load(folder)
     for name in Settings.model_fields:
         if isinstance(getattr(first, name), LiveSettings):

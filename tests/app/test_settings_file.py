@@ -1,4 +1,5 @@
-"""An edit of settings.toml keeps comments and order of the rest, and errors name the line."""
+"""An edit of settings.toml keeps the comments and the order of all other lines. Errors name the
+line."""
 
 import tomllib
 from typing import Any
@@ -69,7 +70,7 @@ def test_a_new_name_goes_to_the_end_of_its_table_with_a_comment() -> None:
     assert "[agent]" not in with_value(WRITTEN, ("host",), "::1").partition("host")[0]
 
 
-def test_removing_a_name_removes_the_comment_that_came_with_it_and_no_other() -> None:
+def test_removing_a_name_removes_only_the_comment_that_was_added_with_it() -> None:
     added = with_value(WRITTEN, ("agent", "language"), "ja", "Language of notices.")
     assert without_value(added, ("agent", "language"), "Language of notices.") == WRITTEN
     assert "# the bot of our library" in without_value(WRITTEN, ("port",), "Another sentence.")
@@ -124,13 +125,15 @@ edits = st.lists(st.tuples(paths, values), min_size=1, max_size=8)
 @example(
     [(("agent", "turn"), []), (("turn", "agent"), []), (("agent", "llm", "turn"), {})], WRITTEN
 )
-def test_what_is_written_is_read_again(edits: list[tuple[tuple[str, ...], Any]], text: str) -> None:
+def test_a_written_value_is_read_back_unchanged(
+    edits: list[tuple[tuple[str, ...], Any]], text: str
+) -> None:
     wanted = parse_toml(text)
     for path, value in edits:
         try:
             text = with_value(text, path, value, "A sentence.")
         except ValueError:
-            continue  # a value is where a table must be
+            continue  # the document has a value at the place of a table
         table = wanted
         for part in path[:-1]:
             table = table.setdefault(part, {})

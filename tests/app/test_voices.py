@@ -17,7 +17,7 @@ def groups(**servers: SpeechServer) -> dict[str, ModelGroupSettings]:
     }
 
 
-async def test_the_next_endpoint_speaks_and_the_failed_one_rests() -> None:
+async def test_the_next_endpoint_speaks_and_the_failed_one_is_not_asked_for_a_while() -> None:
     async with SpeechServer(((503, b"busy"),)) as first, SpeechServer() as second:
         speaker = speaker_of(
             RoleSettings(speak=("one", "two")),
@@ -33,7 +33,7 @@ async def test_the_next_endpoint_speaks_and_the_failed_one_rests() -> None:
         assert [each["model"] for each in second.asked] == ["two", "two"]
 
 
-async def test_a_voice_that_no_endpoint_has_is_named() -> None:
+async def test_a_voice_that_no_endpoint_offers_is_named_in_the_error() -> None:
     async with SpeechServer() as first:
         speaker = speaker_of(
             RoleSettings(speak=("one",)), groups(one=first), SpeechSettings(voice="alloy")
@@ -72,14 +72,14 @@ class Engine:
         """Do nothing."""
 
 
-async def test_the_next_engine_hears_unless_the_sound_is_the_fault() -> None:
+async def test_the_next_engine_transcribes_unless_the_sound_itself_is_unusable() -> None:
     first = Engine(EngineUnavailable("gone"), EngineUnavailable("gone"))
     second = Engine("hello", SoundUnusable("noise"), EngineUnavailable("gone too"))
     chain = ChainTranscriber([first, second], RoleSettings())
     assert (await chain.transcribe(b"")).text == "hello"
     with pytest.raises(SoundUnusable):
         await chain.transcribe(b"")
-    assert first.asked == 1, "it rests"
+    assert first.asked == 1, "a failed engine is not asked for a while"
     with pytest.raises(EngineUnavailable, match="role hear"):
         await chain.transcribe(b"")
-    assert first.asked == 2, "one that rests is asked if all others failed"
+    assert first.asked == 2, "a failed engine is asked again if all others fail"

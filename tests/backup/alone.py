@@ -10,7 +10,7 @@ Result = TypeVar("Result")
 
 
 def run_alone(function: Callable[..., Awaitable[Result]], *arguments: Any) -> Result:
-    """Run a function in an event loop of its own. It needs a thread of its own, since the loop of a
-    fixture of another file may still be open in this one."""
+    """Run a function in a separate event loop. The loop runs in a separate thread, because the
+    event loop of another file's fixture may still be open in this thread."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(anyio.run, function, *arguments).result()

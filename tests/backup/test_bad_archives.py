@@ -62,7 +62,7 @@ def rebuilt(
     change: Callable[[dict[str, Any], dict[str, bytes]], None] = lambda _manifest, _files: None,
     infos: Callable[[zipfile.ZipInfo], None] = lambda _: None,
 ) -> bytes:
-    """A backup after a change of its list of contents or its files, packed again."""
+    """A backup whose list of contents or files were changed, packed again."""
     with zipfile.ZipFile(io.BytesIO(a_backup())) as old:
         files = {name: old.read(name) for name in old.namelist()}
     manifest = json.loads(files.pop(MANIFEST))
@@ -78,7 +78,7 @@ def rebuilt(
 
 
 def with_file(name: str) -> Callable[[dict[str, Any], dict[str, bytes]], None]:
-    """Adds a file that the list of contents has too."""
+    """Change a backup: add a file, and name it in the list of contents."""
 
     def change(manifest: dict[str, Any], files: dict[str, bytes]) -> None:
         files[name] = EVIL
@@ -93,7 +93,7 @@ def setting(**fields: Any) -> Callable[[dict[str, Any], dict[str, bytes]], None]
 
 
 def of_member(**fields: Any) -> Callable[[dict[str, Any], dict[str, bytes]], None]:
-    """Changes what the list of contents says about conduct.toml."""
+    """Change what the list of contents says about conduct.toml."""
 
     def change(manifest: dict[str, Any], _: dict[str, bytes]) -> None:
         (member,) = (m for m in manifest["members"] if m["name"] == "data/conduct.toml")
@@ -115,7 +115,8 @@ def as_link(info: zipfile.ZipInfo) -> None:
 
 
 def with_bomb() -> bytes:
-    """A file of zeros that unpacks to far more bytes than the list of contents says."""
+    """A backup with a file of zeros that unpacks to far more bytes than the list of contents
+    says."""
 
     def change(manifest: dict[str, Any], files: dict[str, bytes]) -> None:
         with_file("data/bomb")(manifest, files)
@@ -125,7 +126,7 @@ def with_bomb() -> bytes:
 
 
 def lying_bomb() -> bytes:
-    """The same, and the zip file's own list lies about the size too."""
+    """The backup of `with_bomb`, in which the zip file's own directory lies about the size too."""
     packed = bytearray(with_bomb())
     lie, size = struct.pack("<L", len(EVIL)), struct.pack("<L", 50_000_000)
     at = packed.find(b"PK\x01\x02")
@@ -282,7 +283,8 @@ async def test_an_sqlite_backup_is_refused_for_postgresql(tmp_path: Path) -> Non
 
 
 def refused_or_the_same(changed: bytes) -> None:
-    """A damaged backup is refused, or the damage is in a part that has no meaning."""
+    """Check that a damaged backup is refused, or that the damage has no effect on the restored
+    files."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         backup, target = folder / "b.zip", folder / "new"
@@ -310,7 +312,7 @@ def test_a_backup_that_is_cut_off_anywhere_is_refused(at: int) -> None:
 
 @given(st.integers(0, 10**6), st.integers(0, 7))
 @examples(max_examples=60, deadline=None)
-def test_a_flipped_bit_is_refused_or_has_no_meaning(at: int, bit: int) -> None:
+def test_a_flipped_bit_is_refused_or_has_no_effect(at: int, bit: int) -> None:
     changed = bytearray(a_backup())
     changed[at % len(changed)] ^= 1 << bit
     refused_or_the_same(bytes(changed))
@@ -318,7 +320,7 @@ def test_a_flipped_bit_is_refused_or_has_no_meaning(at: int, bit: int) -> None:
 
 @given(st.integers(0, 4000), st.integers(0, 7))
 @examples(max_examples=40, deadline=None)
-def test_a_flipped_bit_in_the_lists_of_the_file_is_refused_or_has_no_meaning(
+def test_a_flipped_bit_in_the_directory_of_the_zip_file_is_refused_or_has_no_effect(
     at: int, bit: int
 ) -> None:
     changed = bytearray(a_backup())

@@ -1,4 +1,5 @@
-"""What a backup takes of the data folder, and how secrets are taken out of configuration files."""
+"""Which files of the data folder a backup contains, and how secrets are removed from settings
+files."""
 
 import json
 from pathlib import Path
@@ -31,11 +32,11 @@ ROOT = Path(__file__).parents[2]
         ("something_of_a_plugin/file", Part.DATA),
     ],
 )
-def test_each_file_has_its_part(path: str, part: Part) -> None:
+def test_each_file_belongs_to_a_part_of_the_backup(path: str, part: Part) -> None:
     assert part_of(path) is part
 
 
-def test_the_guide_has_the_table() -> None:
+def test_the_guide_has_the_table_of_these_parts() -> None:
     guide = (ROOT / "docs" / "operating-reference.md").read_text()
     rows = [
         f"| `data/{content.pattern}` | {content.part.value} | {content.what} |"
@@ -94,13 +95,13 @@ def test_configuration_files_lose_their_secrets_and_keep_the_rest() -> None:
     }
 
 
-def test_a_file_without_secrets_stays_byte_for_byte() -> None:
+def test_a_file_without_secrets_is_copied_unchanged() -> None:
     data = b"# a comment\ncity: Delft # here\n"
     assert without_secrets("config.yaml", data) is data
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"{", b"a: [", b"= 1"])
-def test_a_file_that_cannot_be_understood_counts_as_secret(data: bytes) -> None:
+def test_a_file_that_cannot_be_parsed_counts_as_secret(data: bytes) -> None:
     for name in ("config.json", "config.toml"):
         assert without_secrets(name, data) is None
 

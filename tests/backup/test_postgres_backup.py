@@ -63,7 +63,7 @@ async def test_a_postgresql_bot_is_backed_up_while_it_runs_and_restored(
     await restore_backup(settings_for(other, new), backup, new, replace=True)
     assert await texts(other) == ["before"]
     assert (new / "conduct.toml").read_bytes() == CONDUCT
-    # Over the present one, which is kept in a file.
+    # Restore over the present database, which is first saved to a file.
     report = await restore_backup(settings_for(url, data), backup, data, replace=True)
     assert await texts(url) == ["before"]
     (dump,) = tmp_path.glob("data-database-before-restore-*.dump")
@@ -89,7 +89,7 @@ async def test_a_restore_that_was_prepared_while_the_bot_ran_is_carried_out_at_t
     assert await carry_out_prepared(settings_for(url, data)) is None
 
 
-async def test_a_prepared_restore_that_fails_after_the_tables_puts_them_back(
+async def test_a_prepared_restore_that_fails_after_it_wrote_the_tables_puts_the_old_tables_back(
     postgres: PostgresServer, data: Path, tmp_path: Path
 ) -> None:
     url, fresh = await postgres.database(), await postgres.empty_database()
@@ -102,14 +102,14 @@ async def test_a_prepared_restore_that_fails_after_the_tables_puts_them_back(
 
     def late(calls: list[int] = []) -> float:  # noqa: B006 - counts its calls
         calls.append(1)
-        if len(calls) > 1:  # the first call names the file of the old tables
+        if len(calls) > 1:  # the first call only makes the name of a file
             raise OSError("the disk is full")
         return time.time()
 
     with pytest.raises(OSError, match="the disk is full"):
         await carry_out_prepared(settings_for(url, data), wall=late)
     assert await texts(url) == ["before", "after"]
-    assert prepared_restore(data) is None, "the next start does not try again"
+    assert prepared_restore(data) is None, "the next start must not try again"
     late.__defaults__[0].clear()  # type: ignore[index]
     with pytest.raises(OSError, match="the disk is full"):
         await restore_backup(settings_for(fresh, data), backup, tmp_path / "new", wall=late)
@@ -117,7 +117,7 @@ async def test_a_prepared_restore_that_fails_after_the_tables_puts_them_back(
         assert await store.messages.newest(GROUP, 1) == []
 
 
-async def test_a_restore_is_not_prepared_without_the_programs(
+async def test_a_restore_is_not_prepared_without_the_programs_of_postgresql(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(os.environ, "PATH", str(tmp_path))
@@ -158,7 +158,7 @@ async def test_an_unreachable_server_is_reported_without_its_password(
     assert "a-secret-password" not in str(refused.value)
 
 
-async def test_documents_of_the_server_are_in_a_backup_only_as_files(
+async def test_documents_stored_in_postgresql_are_in_a_backup_only_as_files(
     postgres: PostgresServer, data: Path, tmp_path: Path
 ) -> None:
     url, other = await postgres.database(), await postgres.empty_database()

@@ -16,7 +16,8 @@ from nekro_core.backup.make import make_backup
 from nekro_core.backup.progress import BackupWork
 from nekro_core.chat import ChatKey, DeliveryState, Image, Media, Sender, Text
 from nekro_core.store import SqlStatement, Store, TimerRow, WaitingRow
-from nekro_core.store.upgrade import APP, APPS, configuration
+from nekro_core.store.migrate import APPS, configuration
+from nekro_core.store.upgrade import APP
 from tests.backup.conftest import snapshot, source_of, talk, url_of, write
 from tests.store.conftest import GROUP, say
 
@@ -98,7 +99,7 @@ def _delivery(name: str, state: str) -> SqlStatement:
     )
 
 
-async def test_who_was_erased_after_the_backup_is_not_in_the_restored_folder(
+async def test_a_person_who_was_erased_after_the_backup_is_not_in_the_restored_folder(
     data: Path, tmp_path: Path
 ) -> None:
     settings = Settings(_env_file=None, nekro_data_dir=data)  # type: ignore[call-arg]
@@ -121,7 +122,8 @@ async def test_who_was_erased_after_the_backup_is_not_in_the_restored_folder(
 
     def found(folder: Path) -> set[bytes]:
         files = snapshot(folder)
-        files.pop(NOTE, None)  # The first start still needs to know whom to erase.
+        # This file still names the person, because the first start needs to know whom to erase.
+        files.pop(NOTE, None)
         return {
             each
             for each in traces
@@ -130,7 +132,9 @@ async def test_who_was_erased_after_the_backup_is_not_in_the_restored_folder(
 
     elsewhere = Settings(_env_file=None, nekro_data_dir=tmp_path / "no")  # type: ignore[call-arg]
     await restore_backup(elsewhere, backup, tmp_path / "unaware")
-    assert found(tmp_path / "unaware") == {*traces}, "each trace is there to be erased"
+    assert found(tmp_path / "unaware") == {*traces}, (
+        "without the marks, each trace must be in the folder"
+    )
 
     report = await restore_backup(settings, backup, tmp_path / "new")
     assert report.erased == 1
@@ -146,7 +150,7 @@ async def test_who_was_erased_after_the_backup_is_not_in_the_restored_folder(
     assert found(data) == set()
 
 
-async def test_a_person_who_was_erased_before_the_backup_and_came_back_stays(
+async def test_a_person_who_was_erased_before_the_backup_and_wrote_again_stays(
     data: Path, tmp_path: Path
 ) -> None:
     settings = Settings(_env_file=None, nekro_data_dir=data)  # type: ignore[call-arg]
@@ -163,7 +167,7 @@ async def test_a_person_who_was_erased_before_the_backup_and_came_back_stays(
     assert b"here again" in (tmp_path / "new/nekro.sqlite3").read_bytes()
 
 
-async def test_a_backup_that_is_older_than_the_marks_says_so(
+async def test_a_backup_older_than_the_time_for_which_erasures_are_remembered_gives_a_warning(
     data: Path, tmp_path: Path, settings: Settings
 ) -> None:
     await talk(data)

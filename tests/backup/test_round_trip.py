@@ -76,7 +76,7 @@ async def test_a_restored_folder_has_the_same_chats_settings_plugins_and_media(
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-async def test_secrets_are_in_a_backup_only_encrypted_and_on_demand(
+async def test_secrets_are_in_a_backup_only_encrypted_and_on_request(
     data: Path, tmp_path: Path, settings: Settings
 ) -> None:
     await talk(data)
@@ -146,7 +146,7 @@ async def test_documents_of_the_database_are_in_a_backup_as_files(
         assert (key in texts.get("secrets.toml", "")) == bool(passphrase)
 
 
-def test_a_short_passphrase_is_refused_and_leaves_nothing(data: Path, tmp_path: Path) -> None:
+def test_a_short_passphrase_is_refused_and_leaves_no_file(data: Path, tmp_path: Path) -> None:
     run_alone(talk, data)
     before = snapshot(tmp_path)
     with pytest.raises(BackupRefused, match="expected 8 or more"):
@@ -154,7 +154,7 @@ def test_a_short_passphrase_is_refused_and_leaves_nothing(data: Path, tmp_path: 
     assert {*snapshot(tmp_path)} - {*before} <= {"data/backups/.making"}
 
 
-async def test_a_backup_while_messages_are_written_is_the_state_at_one_moment(
+async def test_a_backup_made_while_messages_are_written_shows_one_moment(
     data: Path, tmp_path: Path, settings: Settings
 ) -> None:
     await talk(data, *(f"old {number} " + "x" * 2000 for number in range(2000)))
@@ -176,7 +176,7 @@ async def test_a_backup_while_messages_are_written_is_the_state_at_one_moment(
         work = BackupWork()
         await run_in_thread(work, lambda: make_backup(source_of(data), backup, work))
         ended = True
-    assert slowest < 2.0, "no write waited for the whole copy"
+    assert slowest < 2.0, "a write must not wait for the whole copy"
     await restore_backup(settings, backup, tmp_path / "new")
     restored, original = await texts_in(tmp_path / "new"), await texts_in(data)
     new = [text for text in restored if text.startswith("new ")]
@@ -184,7 +184,7 @@ async def test_a_backup_while_messages_are_written_is_the_state_at_one_moment(
     assert new == [text for text in original if text.startswith("new ")][: len(new)]
 
 
-async def test_a_used_folder_is_replaced_only_on_demand_and_kept_aside(
+async def test_a_used_folder_is_replaced_only_on_request_and_kept_under_another_name(
     data: Path, tmp_path: Path, settings: Settings
 ) -> None:
     await talk(data, "before")
@@ -202,7 +202,7 @@ async def test_a_used_folder_is_replaced_only_on_demand_and_kept_aside(
     assert report.aside is not None
     assert "after" not in await texts_in(data)
     assert "after" in await texts_in(report.aside)
-    # The secrets stay: the backup has none.
+    # The secrets stay, because the backup has none.
     assert (data / "secrets/web_access_token").read_bytes() == b"the-token-of-the-page"
     assert (data / "models/large.gguf").exists()
 
@@ -250,7 +250,7 @@ async def test_a_stopped_backup_leaves_no_file(data: Path, tmp_path: Path) -> No
     assert {*after} - {*before} <= {"backups/.making", "nekro.sqlite3-wal", "nekro.sqlite3-shm"}
 
 
-async def test_what_a_killed_backup_left_is_deleted_by_the_next_one(data: Path) -> None:
+async def test_files_of_a_killed_backup_are_deleted_by_the_next_backup(data: Path) -> None:
     await talk(data)
     write(data / "backups" / ".nekro-backup-killed" / "database", b"half a copy")
     async with BackupService.open(source_of(data), BackupSettings()) as service:
@@ -348,7 +348,7 @@ async def test_a_plugins_own_database_is_copied_as_a_database(
     copy.close()
 
 
-async def test_links_are_left_out_and_named(data: Path, tmp_path: Path) -> None:
+async def test_symbolic_links_are_left_out_and_reported(data: Path, tmp_path: Path) -> None:
     await talk(data)
     (data / "plugins" / "linked").symlink_to("/etc")
     made = make_backup(source_of(data), tmp_path / "b.zip", BackupWork())

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFont
 
+from nekro_core.api.fonts import font_folders
 from nekro_core.chat import Image as ImageSegment
 from nekro_core.tools.outcome import BehaviorReturn, ToolCallFailed
 from plugins.drawing.card import CardTooLong, draw_card_png
 from plugins.drawing.chart import InvalidChartData, draw_chart_png
 from plugins.drawing.coverage import Coverage, read_coverage
-from plugins.drawing.fonts import FontBook, system_folders
+from plugins.drawing.fonts import FontBook
 from plugins.drawing.palette import PALETTES
 from plugins.drawing.sheet import format_value, ticks
 from plugins.drawing.typeset import FontMissing, Style, Typesetter
@@ -35,7 +36,7 @@ def bare() -> FontBook:
 @pytest.fixture(scope="module")
 def fonts() -> FontBook:
     """A font book of this machine."""
-    return FontBook(None, system_folders())
+    return FontBook(None, font_folders())
 
 
 def picture(data: bytes) -> Image.Image:
@@ -101,7 +102,7 @@ async def test_an_operators_own_font_is_used(world: World, run: Call) -> None:
     folder.mkdir()
     built_in = ImageFont.load_default(20).font_bytes
     (folder / "Mine-Regular.ttf").write_bytes(built_in)
-    book = FontBook(folder, system_folders())
+    book = FontBook(folder, font_folders())
     assert book.face("a", bold=False, language="").path == folder / "Mine-Regular.ttf"
     assert isinstance(await run("draw_card", "hello"), BehaviorReturn)
 

@@ -1,10 +1,13 @@
-"""The AI keeps notes in a whole bot, finds them again, and none of them reaches another chat."""
+"""In a whole bot, the AI stores notes and finds them again. Other chats do not see these notes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from nekro_core.agent.settings import AgentSettings
+from nekro_core.llm.model import FunctionCall
+from nekro_core.llm.scripted import ScriptedAnswer
 from nekro_core.testing.bot import Bot
 from nekro_core.tools.outcome import ToolFailure
 
@@ -31,6 +34,19 @@ async def test_what_somebody_asks_to_remember_is_found_again(bot: Bot) -> None:
     assert await chat.call("forget", int(number)) == "deleted: cannot eat nuts"
     with pytest.raises(ToolFailure, match="no note has a word of 'nuts'"):
         await chat.call("find_notes", "nuts")
+
+
+async def test_a_model_that_said_so_need_not_read_that_a_note_is_kept(tmp_path: Path) -> None:
+    note = FunctionCall(call_id="1", name="remember", arguments={"text": "cannot eat nuts"})
+    deletion = FunctionCall(call_id="2", name="forget", arguments={"note_id": 1})
+    settings = {"nekro_agent": AgentSettings(mode="tools")}
+    async with Bot.open(tmp_path, settings=settings) as bot:
+        chat = bot.chat()
+        noted = ScriptedAnswer(chunks=["Noted."], calls=[note])
+        assert await chat.ask("remember that I cannot eat nuts", reply=[noted]) == ["Noted."]
+        forgotten = ScriptedAnswer(chunks=["Forgotten."], calls=[deletion])
+        assert await chat.ask("forget that", reply=[forgotten]) == ["Forgotten."]
+        assert await chat.call("find_notes") == []
 
 
 async def test_notes_of_one_chat_are_neither_found_nor_deleted_in_another(bot: Bot) -> None:

@@ -1,4 +1,4 @@
-"""The workbench plugin: its eight tools are Python functions that use the chat's own boxes."""
+"""The workbench plugin has eight tools: Python functions that use the boxes of the chat."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -49,7 +49,9 @@ async def test_all_eight_tools_have_a_dotted_name(world: World) -> None:
     assert tuple(tools) == NAMES
     for name, named in tools.items():
         assert f"workbench.{name}" in named.names
-        assert (name in named.names) == (name != "glob"), "Python has a module of that name"
+        assert (name in named.names) == (name != "glob"), (
+            "a tool must not hide the Python module glob"
+        )
 
 
 async def test_native_calls_use_the_documented_tool_names(world: World) -> None:
@@ -127,14 +129,14 @@ async def test_the_tools_return_python_values_and_use_the_boxes_of_their_chat(ch
         "size": 8,
     }
     assert await chats.value(lin, "workbench.glob", "*") == {"files": ["note"]}
-    # A call cannot reach another chat's boxes, whatever box it names.
+    # A call cannot reach another chat's boxes, whatever box name it gives.
     failed = await chats.run(mei, "workbench.read_file", "note")
     assert isinstance(failed, ToolCallFailed)
     assert "not_found" in failed.message
     escaped = await chats.run(mei, "workbench.read_file", "note", sandbox=f"{lin}:default")
     assert isinstance(escaped, ToolCallFailed)
     assert "invalid_input" in escaped.message
-    # Destroying one chat's boxes leaves the other chat's.
+    # When one chat's boxes are destroyed, the other chat's boxes stay.
     await chats.boxes.destroy(ChatKey.parse(lin))
     assert await chats.value(lin, "workbench.sandbox_list") == {"sandboxes": []}
     assert await chats.value(mei, "workbench.sandbox_list") == {

@@ -26,12 +26,13 @@ def test_broken_html_is_closed_and_escaped(html: str, sound: str) -> None:
 
 
 @given(st.text(st.sampled_from("<>!-?/a '\"="), max_size=200))
-def test_every_tag_ends_before_the_next_begins(html: str) -> None:
+def test_every_tag_ends_before_the_next_tag_begins(html: str) -> None:
     for tag in sound_html(html).split("<")[1:]:
         assert ">" in tag
 
 
 @pytest.mark.parametrize("piece", ["<a ", "<!--", "<!--x>", "<![x>", "<?", "<a x='", "</a "])
 def test_unclosed_tags_are_escaped_in_linear_time(piece: str) -> None:
-    """The standard library's parser took quadratic time for each of these pieces, repeated."""
+    """The standard library's parser needs quadratic time for a text that repeats one of these
+    pieces."""
     assert not re.search(r"<[a-z/!?]", sound_html(piece * 20_000))

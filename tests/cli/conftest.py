@@ -8,7 +8,8 @@ import pytest
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory. The environment variables of this machine set nothing."""
+    """The working directory. Environment variables of this machine that are settings of the bot are
+    removed."""
     for name in os.environ:
         if name.lower().startswith(("nekro_", "onebot_", "web_")) or name in {"HOST", "PORT"}:
             monkeypatch.delenv(name)

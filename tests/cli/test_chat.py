@@ -1,4 +1,4 @@
-"""`nekro chat` holds the conversation of the web page in a terminal or over a pipe."""
+"""`nekro chat` has the same conversations as the web page, in a terminal or through a pipe."""
 
 import io
 import os
@@ -22,7 +22,7 @@ NOBODY = "http://127.0.0.1:9/v1"
 
 
 def echo(asked: Asked) -> str:
-    """Answers with the last word that a user asked it to say."""
+    """Answer with the last word that a user asked the model to say."""
     word = re.findall(r"say (\w+)", asked.last_user_text)[-1]
     return f'```python\nsend_channel_message("you said {word}")\n```'
 
@@ -46,7 +46,7 @@ async def test_lines_of_a_pipe_start_a_bot_and_are_answered_one_by_one(
     assert ended.err == ""
     assert not (folder / "data" / "running.json").exists()
     with DataFolderLock(folder / "data"):
-        pass  # the bot that the command started has ended with the command
+        pass  # the lock is free: the bot of the command has ended too
 
 
 async def test_chat_uses_the_running_bot_and_starts_no_second_one(folder: Path, write_env) -> None:
@@ -98,7 +98,7 @@ async def leave(bot: BotProcess) -> None:
     with anyio.fail_after(30):
         while not connected():
             await anyio.sleep(0.02)
-    await anyio.sleep(0.5)  # the client's first request is answered meanwhile
+    await anyio.sleep(0.5)  # in this time the client's first request is answered
     await bot.stop()
 
 

@@ -20,7 +20,8 @@ pytestmark = [pytest.mark.jail, pytest.mark.long]
 
 
 async def findings(folder: Path) -> dict[str, Finding]:
-    """The doctor's findings by area. Of several in one area, the last bad one is returned."""
+    """The doctor's findings by area. If an area has several findings, the last bad one is
+    returned."""
     found: dict[str, Finding] = {}
     async for finding in examine(Settings.load(folder)):
         if finding.area not in found or finding.ok is False:
@@ -51,7 +52,7 @@ async def test_doctor_finds_nothing_on_a_healthy_machine(folder: Path, write_env
     assert found["sound"].seen == "voices of every kind are decoded"
     assert found["hearing"].seen == f"whisper-1 at {transcriber.base_url} listens"
     assert found["adapters"].seen == "onebot_v11, web run with the bot"
-    assert not (folder / "data").exists(), "looking changed something"
+    assert not (folder / "data").exists(), "the doctor must not make the data folder"
 
 
 async def test_doctor_reports_all_problems_in_one_run(folder: Path, write_env) -> None:
@@ -101,7 +102,7 @@ async def test_a_missing_model_file_is_reported(folder: Path, write_env) -> None
     assert "gone.gguf" in found["model"].remedy
 
 
-async def test_weights_that_the_first_start_downloads_are_no_problem(
+async def test_weights_that_the_first_start_will_download_are_not_a_problem(
     folder: Path, write_env
 ) -> None:
     write_env()
@@ -127,7 +128,7 @@ async def test_a_bot_that_hangs_is_reported_and_one_that_was_killed_is_not(
     assert "should answer at http://127.0.0.1:9" in found["bot"].seen
     assert found["database"].seen == "in use by the running bot"
 
-    (data / "running.json").write_bytes(note)  # after kill -9 the file stays, unlocked
+    (data / "running.json").write_bytes(note)  # after kill -9 the file stays, but nobody locks it
     found = await findings(folder)
     assert found["bot"].seen == "does not run; port 0 is free for it"
     assert found["database"].ok is True

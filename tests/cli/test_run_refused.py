@@ -17,11 +17,11 @@ from tests.cli.nekro import Ended, nekro
 pytestmark = pytest.mark.long
 
 MODEL = {"NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1", "NEKRO_LLM__MODEL": "m"}
-"""An endpoint is set, so no start looks for the weights of the embedded model."""
+"""The settings name an endpoint, so no start looks for the weights of the embedded model."""
 
 
 def words(ended: Ended) -> str:
-    """Check that a start was refused; returns its stderr."""
+    """Check that a start was refused. Return its stderr."""
     assert ended.status == 1, ended.err
     assert "Traceback" not in ended.out + ended.err
     assert ended.err.startswith("nekro-core cannot start: ")
@@ -29,8 +29,8 @@ def words(ended: Ended) -> str:
 
 
 def run_here(capsys: pytest.CaptureFixture[str]) -> str:
-    """Run `nekro run` in this process, for starts that fail before anything is built. Later ones
-    would leave the log of this process changed."""
+    """Run `nekro run` in this process. Use it only for a start that fails before logging is set up:
+    a start that fails later would leave the log of this process changed."""
     # `main` runs in a new context, because the test's own context holds a running event loop.
     umask = os.umask(0o022)
     try:
@@ -48,7 +48,7 @@ def test_a_port_in_use_stops_the_start(folder: Path, write_env, capsys) -> None:
         said = run_here(capsys)
     assert f"annot listen on 127.0.0.1 port {port}: another program holds it" in said
     assert "set PORT in .env" in said
-    assert not (folder / "data").exists(), "nothing was made for a start that could not be"
+    assert not (folder / "data").exists(), "a refused start must not make the data folder"
 
 
 @pytest.mark.parametrize(

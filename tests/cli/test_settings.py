@@ -44,7 +44,7 @@ def test_all_settings_and_those_of_a_table_are_listed(folder: Path) -> None:
         (["--from-env", "NEKRO_DATA_DIR"], "stays in .env"),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_is_written(
+def test_an_invalid_value_is_refused_and_not_written(
     folder: Path, words: list[str], says: str
 ) -> None:
     done = nekro(folder, "set", *words)
@@ -62,7 +62,7 @@ def test_a_secret_is_read_from_stdin_and_not_shown(folder: Path) -> None:
     assert (folder / "data" / "secrets.toml").stat().st_mode & 0o077 == 0
 
 
-def test_dotenv_is_moved_and_what_it_says_stays_the_same(folder: Path) -> None:
+def test_dotenv_is_moved_to_the_settings_file_with_the_same_effect(folder: Path) -> None:
     (folder / ".env").write_text(
         "# ours\nPORT=0\nNEKRO_LLM__BASE_URL=http://x/v1\nNEKRO_LLM__MODEL='a model'\n"
         'export ONEBOT_ACCESS_TOKEN=secret-token\nNEKRO_AGENT__NAMES=["Mei"]\nNEKRO_DATA_DIR=data\n'
@@ -79,7 +79,7 @@ def test_dotenv_is_moved_and_what_it_says_stays_the_same(folder: Path) -> None:
     ]
 
 
-def test_a_broken_file_is_named_and_not_written_over(folder: Path) -> None:
+def test_a_broken_file_is_reported_and_not_overwritten(folder: Path) -> None:
     (folder / "data").mkdir()
     path = folder / "data" / "settings.toml"
     path.write_text("[agent]\nnames = [\n")
@@ -89,7 +89,7 @@ def test_a_broken_file_is_named_and_not_written_over(folder: Path) -> None:
     assert path.read_text() == "[agent]\nnames = [\n"
 
 
-def test_there_is_no_bot_to_restart(folder: Path) -> None:
+def test_restart_says_that_no_bot_runs(folder: Path) -> None:
     done = nekro(folder, "restart")
     assert done.status == 1
     assert "no bot runs with the data folder data" in done.err

@@ -1,4 +1,5 @@
-"""Plugins of both worlds that put their own folders on ``sys.path``, several in one bot."""
+"""Plugins for Nekro Agent and for MaiBot put their own folders on ``sys.path``, several in one
+bot."""
 
 import sys
 from collections.abc import Callable
@@ -74,7 +75,7 @@ def write_modules(folder: Path, name: str) -> None:
     (folder / "libs" / "more.py").write_text(f"MORE = ' {name}'\n")
     (folder / "src" / "inner").mkdir(parents=True)
     (folder / "src" / "inner" / "words.py").write_text(f"WORDS = ' words of {name}'\n")
-    # A module of the standard library is not replaced by one of the plugin.
+    # A module of the plugin does not replace a module of the standard library.
     (folder / "json.py").write_text("raise ImportError('this is no json')\n")
 
 
@@ -91,7 +92,7 @@ def nekro_plugin(data: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("write", [maibot_plugin, nekro_plugin])
-async def test_each_plugin_finds_its_own_module_of_a_name_that_several_have(
+async def test_if_several_plugins_have_a_module_of_one_name_each_imports_its_own(
     tmp_path: Path, write: Callable[[Path, str], None]
 ) -> None:
     for name in ("roses", "lilies"):
@@ -106,7 +107,7 @@ async def test_each_plugin_finds_its_own_module_of_a_name_that_several_have(
     assert sys.path == before
 
 
-async def test_a_plugin_behind_a_link_finds_its_own_modules(tmp_path: Path) -> None:
+async def test_a_plugin_behind_a_symbolic_link_finds_its_own_modules(tmp_path: Path) -> None:
     maibot_plugin(tmp_path / "work", "roses")
     data = tmp_path / "data"
     link_plugin(tmp_path / "work" / "plugins" / "roses", data)

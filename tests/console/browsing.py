@@ -1,4 +1,4 @@
-"""Opens pages of the console in a real browser, for tests that do what an operator does there."""
+"""Opens pages of the console in a real browser, for tests that act as an operator."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

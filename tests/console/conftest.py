@@ -22,7 +22,8 @@ async def app(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> A
 
 @pytest.fixture(scope="module")
 async def api(app: App) -> AsyncIterator[httpx.AsyncClient]:
-    """The API. The header ``X-Role`` says who asks; without it, the owner does."""
+    """The API. The header ``X-Role`` gives the role of the person who asks. Without it, the owner
+    asks."""
 
     def actor_of(request: object) -> Actor:
         role = AccessRole(request.headers.get("x-role", "owner"))  # type: ignore[attr-defined]

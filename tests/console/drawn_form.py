@@ -16,13 +16,13 @@ ANN = Actor(name="ann", role=AccessRole.OWNER, origin=RequestOrigin.PAGE)
 
 
 def drawn(fields: Sequence[FormField], values: Mapping[str, Any], **more: Any) -> FormView:
-    """A form on the page that is drawn now. It cannot call operations."""
+    """Add a form to the page of the current client. The form cannot call operations."""
     view = View(operator=cast("Operator", None), actor=ANN, language="en")
     return FormView(view, fields, values, **more)
 
 
 def sent_untouched(fields: Sequence[FormField], values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a form sends in which nobody typed anything."""
+    """The values that a form sends if nobody has typed anything."""
     client = Client(page("/"), request=None)
     try:
         with client:

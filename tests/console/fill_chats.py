@@ -56,7 +56,7 @@ async def fill_many(app: App, count: int = MANY) -> None:
 
 
 def add_routes(site: FastAPI, app: App) -> None:
-    """Add an address with which a test lets a person say something."""
+    """Add an address. If a test calls it, a person says something."""
 
     @site.post("/test/say")
     async def heard(text: str) -> None:
@@ -66,7 +66,7 @@ def add_routes(site: FastAPI, app: App) -> None:
 async def say(
     app: App, message_id: str, who: str, segments: Segments, chat_key: ChatKey = GROUP
 ) -> None:
-    """A person says something."""
+    """Let a person say something."""
     await app.host.accept(
         ChatMessage(
             chat_key=chat_key,

@@ -1,4 +1,5 @@
-"""Log lines for the test bot. It has no log of its own, because logging is set up by the server."""
+"""Log lines for the test bot. The test bot writes no log, because the server of a test sets up
+logging."""
 
 import time
 

@@ -16,7 +16,7 @@ OTTO = Actor(name="otto", role=AccessRole.OWNER, origin=RequestOrigin.PAGE)
 
 
 async def fill_models(app: App) -> None:
-    """Add the models, and what the pages beside them show."""
+    """Add the models, personas, MCP servers and network rules."""
     models = app.operations.models
     fast = {"base_url": "https://api.openai.com/v1", "model": "gpt-4o-mini", "vision": True}
     await models.put(

@@ -12,12 +12,12 @@ FILLER = Actor(name="filler", role=AccessRole.OWNER, origin=RequestOrigin.SYSTEM
 HTML = "<img src=x onerror=alert(1)>"
 PEOPLE = 30
 CONFIGURATION = {"onebot_v11_ws_urls": '["ws://127.0.0.1:1"]'}
-"""An account that the environment defines, and whose address nobody answers."""
+"""An account that the environment defines. No server answers at its address."""
 TOKEN = "a token for tests"
 
 
 async def fill_platforms(app: App, port: int) -> None:
-    """Add the data, and keep the peers connected until cancelled."""
+    """Add the data, and keep the fake programs connected until this task is cancelled."""
     operations = app.operations
     platforms = operations.platforms
     await platforms.enable(FILLER, platform="onebot_v11")

@@ -1,5 +1,5 @@
-"""Fills the test bot's database with a month of messages and turns, so that there is something to
-draw. The running bot counts them into its statistics."""
+"""Fills the test bot's database with a month of messages and turns, so that the charts have data.
+The running bot counts these rows into its statistics."""
 
 import time
 from pathlib import Path
@@ -8,12 +8,12 @@ from bench.large_database import Size, fill_database
 from nekro_core.store import ModelUse, Store
 
 NAUGHTY = "<img src=x onerror=alert(1)>"
-"""The name of a model that is markup."""
+"""A model with this name tests that a name is not rendered as HTML."""
 MONTH = Size(messages=1500, turns=300, chats=12, days=28)
 
 
 async def fill_statistics(database_url: str) -> None:
-    """Fill a new SQLite database; one that exists stays as it is."""
+    """Fill a new SQLite database. A database that exists stays as it is."""
     scheme, _, path = database_url.partition("://")
     if scheme != "sqlite" or Path(path).exists():
         return

@@ -1,4 +1,4 @@
-"""Runs `tests.console.serve` as a process of its own, because NiceGUI's pages are global."""
+"""Runs `tests.console.serve` as a separate process, because NiceGUI's pages are global."""
 
 import os
 import signal
@@ -22,9 +22,9 @@ def free_port() -> int:
 async def running_console(
     folder: Path, program: str = "tests.console.serve", *, data: Sequence[str] = ()
 ) -> AsyncIterator[str]:
-    """The address of a console that anybody on this machine may open, or, with
-    ``tests.console.serve_site``, of one with logins. ``data`` names the pages for which the bot has
-    data; without it, it has data for all."""
+    """Start a console and return its address. Anybody on this machine may open the console; with
+    ``tests.console.serve_site`` it has logins. The bot has data for the pages in ``data``, or
+    without it for all pages."""
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", program, str(folder), str(port), *data]

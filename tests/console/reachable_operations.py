@@ -1,10 +1,10 @@
 """Finds the operations that a page of the console can call for a role, by reading its source.
 
-`Reader` follows the code of a page from its draw function on, as Python would run it, without
-running it: every branch is followed, and every function that is given away (the handler of a
-button, a timer, a task) counts as called. Only the conditions ``view.may(role)`` are decided, with
-the role of the view. So what is found is what a person with this role can call with an enabled
-control.
+`Reader` follows the code of a page, beginning with its draw function, without running it. It
+follows every branch. A function that the code passes to something else (the handler of a button, a
+timer, a task) counts as called. Only the conditions ``view.may(role)`` are decided, with the role
+of the view. The result is the set of operations that a person with this role can call with an
+enabled control.
 """
 
 import ast
@@ -28,7 +28,7 @@ MOST_DEEP = 60
 
 
 class _Unknown:
-    """A value that is not followed."""
+    """A value that the reader does not know."""
 
 
 UNKNOWN: Any = _Unknown()
@@ -36,14 +36,14 @@ UNKNOWN: Any = _Unknown()
 
 @dataclass(frozen=True)
 class Decided:
-    """The outcome of ``view.may(...)`` and of what is computed from it alone."""
+    """The outcome of ``view.may(...)``, or a value that is computed only from such outcomes."""
 
     yes: bool
 
 
 @dataclass(eq=False)
 class Closure:
-    """A function or lambda that the read code defines."""
+    """A function or lambda that is defined in the code that is read."""
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     scope: "Scope"
@@ -60,7 +60,7 @@ class Instance:
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """A method of an `Instance`, or a partial call."""
+    """A method of an `Instance`, or a function with some arguments already bound."""
 
     function: Any
     arguments: tuple[Any, ...]
@@ -69,17 +69,17 @@ class Bound:
 
 @dataclass(frozen=True, eq=False)
 class Several:
-    """A list or tuple, or one of several values."""
+    """A list or tuple. It also stands for a value that may be any of these values."""
 
     values: tuple[Any, ...]
 
 
 class Table(Several):
-    """The values of a dictionary. A loop over it gets the keys, which are not followed."""
+    """The values of a dictionary. A loop over the dictionary gets its keys, which are not known."""
 
 
 class Scope:
-    """The names of a function that is read, and of those around it."""
+    """The local names of a function that is read, and of the functions around it."""
 
     def __init__(
         self, names: dict[str, Any], outer: "Scope | None", module: dict[str, Any]
@@ -95,7 +95,8 @@ class Scope:
         return self.module.get(name, getattr(builtins, name, UNKNOWN))
 
     def decided(self) -> tuple[Any, ...]:
-        """What tells two scopes of the same function apart: decisions, and functions in names."""
+        """The values that make two scopes of one function different: decisions, and names of
+        functions."""
         found: list[Any] = []
         scope: Scope | None = self
         while scope is not None:
@@ -111,14 +112,14 @@ class Scope:
 
 @dataclass(frozen=True)
 class Use:
-    """A call of an operation, and where it is."""
+    """An operation that is called, and the place of the call."""
 
     operation: BoundAction[..., Any] | BoundQuery[..., Any]
     place: str
 
 
 class Reader:
-    """Reads the code of a page. ``uses`` has what it calls."""
+    """Reads the code of a page. ``uses`` has the operations that the code calls."""
 
     def __init__(self) -> None:
         self.uses: dict[str, Use] = {}
@@ -129,7 +130,7 @@ class Reader:
     # -- functions
 
     def call(self, function: Any, arguments: Sequence[Any] = (), **named: Any) -> Any:
-        """Read a function with these arguments. Returns what it returns, as far as it is known."""
+        """Read a function with these arguments. Return its result, as far as it is known."""
         match function:
             case BoundAction() | BoundQuery():
                 self._use(function)
@@ -164,7 +165,8 @@ class Reader:
             if function.__name__ == "may":
                 role = (*arguments, *named.values())[0]
                 return UNKNOWN if role is UNKNOWN else Decided(owner.may(role))
-            # Its button for taking a change back exists only after a change of this person.
+            # The undo button appears only after this person has made a change. Its undo is not
+            # followed.
             self._give_away((*arguments, *named.values()))
         elif _ours(function):
             scope = Scope({}, None, function.__globals__)
@@ -179,13 +181,13 @@ class Reader:
         if isinstance(kind.__init__, FunctionType) and _ours(kind.__init__):
             try:
                 self.call(kind.__init__, (made, *arguments), **named)
-            except LookupError:  # a dataclass: its function has no source
+            except LookupError:  # the generated __init__ of a dataclass has no source
                 fields = list(inspect.signature(kind).parameters)
                 made.attributes |= dict(zip(fields, arguments, strict=False))
         return made
 
     def _give_away(self, values: Sequence[Any]) -> None:
-        """Read functions that are given to somebody who may call them."""
+        """Read the functions among these values: the code that gets them may call them."""
         for value in values:
             match value:
                 case Several():
@@ -221,7 +223,8 @@ class Reader:
         if key in self._done or len(self._places) > MOST_DEEP:
             return UNKNOWN
         self._done.add(key)
-        self._alive += [around, *bound.values()]  # so that no id is used again
+        # keep the objects, so that no new object gets one of these ids
+        self._alive += [around, *bound.values()]
         scope = Scope(bound, around, around.module)
         file = Path(str(around.module.get("__file__", ""))).name
         self._places.append(f"{file}:{node.lineno}")
@@ -237,7 +240,8 @@ class Reader:
     # -- statements
 
     def _block(self, body: Sequence[ast.stmt], scope: Scope, returned: list[Any]) -> bool:
-        """Read statements. Returns whether what follows is not reached."""
+        """Read statements. Return True if they always leave the block, so that the code after it is
+        dead."""
         return any(self._statement(each, scope, returned) for each in body)
 
     def _statement(self, node: ast.stmt, scope: Scope, returned: list[Any]) -> bool:
@@ -381,7 +385,7 @@ class Reader:
                 self._children(each, scope)
 
     def _both_or_one(self, node: ast.BoolOp, scope: Scope) -> Any:
-        """Read ``and`` and ``or``, whose later parts may be left out."""
+        """Read ``and`` and ``or``. Python may skip their later operands."""
         ends = isinstance(node.op, ast.Or)
         values: list[Any] = []
         for part in node.values:
@@ -461,7 +465,7 @@ class Reader:
 
 
 def _joined(old: Any, new: Any) -> Any:
-    """One of two values: both, if both can be called."""
+    """The value of a name after two branches. If both values can be called, the result has both."""
     if old is UNKNOWN or old is new or old is None:
         return new
     if new is UNKNOWN or new is None:
@@ -482,7 +486,7 @@ def _elements_of(value: Any) -> tuple[Any, ...]:
 
 
 def _elements(values: Any) -> tuple[Any, ...]:
-    """What a loop over these values gets; one unknown value if they are not known."""
+    """The elements of these values for a loop; one unknown element if they are not known."""
     known = isinstance(values, Several) and not isinstance(values, Table)
     return values.values or (UNKNOWN,) if known else (UNKNOWN,)
 

@@ -1,8 +1,8 @@
 """A program for tests: a bot with OneBot accounts, whose console anybody on this machine may open.
 
-``python -m tests.console.serve FOLDER PORT [DATA ...]``. The cookie ``role`` says which role the
-visitor has; without it, the visitor is the owner. The bot has data for the named pages,
-for all if none is named, and for none if the name is ``nothing``.
+``python -m tests.console.serve FOLDER PORT [DATA ...]``. The cookie ``role`` gives the visitor's
+role; without it, the visitor is the owner. The bot has data for the named pages, for all pages if
+none is named, and for no page if the name is ``nothing``.
 """
 
 import os
@@ -48,8 +48,8 @@ async def _no_answer() -> AsyncIterator[str]:
 
 
 def reply(request: ChatRequest) -> ScriptedReply:
-    """What the model says. A persona can make it so slow that a test sees a turn that runs. A
-    person can ask for a file in the chat's box, or let the model fail."""
+    """The model's reply. With a certain persona it is so slow that a test sees a running turn. A
+    person can ask for a file in the chat's box, or make the model fail."""
     if "You are very slow." in str(request.messages):
         return _no_answer()
     if "be unreachable" in str(request.messages[-1]).rpartition("Nekro,")[2]:
@@ -60,7 +60,7 @@ def reply(request: ChatRequest) -> ScriptedReply:
 
 
 async def draw_slowly(_: View) -> None:
-    """Draw a page as a busy machine does."""
+    """Draw a page as slowly as a busy machine."""
     await anyio.sleep(4)
     ui.label("It took its time.")
 
@@ -72,7 +72,7 @@ ALL = ("statistics", "turns", "plugins", "people", "models", "chats", "platforms
 async def main(folder: Path, port: int, named: Sequence[str]) -> None:
     filled = named or ALL
     os.environ["NEKRO_DATA_DIR"] = str(folder.resolve())
-    os.chdir(folder)  # without an .env; settings that are written come into the folder
+    os.chdir(folder)  # this folder has no .env, and settings that are written are written here
     settings = Settings.load()
     closing = anyio.Event()
     if "statistics" in filled:
@@ -96,7 +96,8 @@ async def main(folder: Path, port: int, named: Sequence[str]) -> None:
             await fill_models(app)
         if "chats" in filled:
             await fill_chats.fill(app, many="many" in filled)
-        site = driver.server_app  # platforms that are enabled add their addresses to it
+        # platforms that are enabled later add their addresses to this application
+        site = driver.server_app
         site.mount("/plugins", app.operator.pages)
         fill_chats.add_routes(site, app)
         site.include_router(download_routes(app.operations, visitor))

@@ -1,4 +1,4 @@
-"""A program for tests: a bot with files of settings, which can be restarted.
+"""A program for tests: a bot with settings files, which can be restarted.
 
 ``python -m tests.console.serve_settings FOLDER PORT``. See `tests.console.serve`.
 """
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 async def main(folder: Path, port: int) -> None:
-    os.chdir(folder)  # the data folder is below the folder in which the bot is started
+    os.chdir(folder)  # the data folder is in the folder in which the bot is started
     settings = Settings.load()
     again = False
 

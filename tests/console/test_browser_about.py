@@ -1,4 +1,4 @@
-"""The page about the running version says what it is, what has changed, and whose code it uses."""
+"""The page "About" shows the version of the bot, the changes, and the licences of the used code."""
 
 import platform
 from pathlib import Path
@@ -19,7 +19,7 @@ async def test_the_page_has_the_version_the_changes_and_the_licences(tmp_path: P
         await expect(tiles).to_contain_text(nekro_core.__version__)
         changes = page.locator(".nc-prose")
         await expect(changes.get_by_role("heading", name="Unreleased")).to_be_visible()
-        # Files of the repository are not here.
+        # The console does not serve files of the repository, so no link leads to such a file.
         addresses = await changes.get_by_role("link").evaluate_all(
             "links => links.map(each => each.getAttribute('href'))"
         )

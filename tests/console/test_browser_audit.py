@@ -1,4 +1,4 @@
-"""An operator looks changes up in the audit log and takes one back, in a browser."""
+"""An operator finds changes in the audit log and undoes one, in a browser."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
 async def call(page: Page, operation: str, *, role: str = "owner", **parameters: object) -> None:
-    """Somebody else with a role calls an action."""
+    """Call an action as another person with this role."""
     address = page.url.partition("/ui/")[0]
     cookies = {"role": role}
     async with httpx.AsyncClient(trust_env=False, base_url=address, cookies=cookies) as api:
         await api.post(f"/api/v1/operator/{operation.replace('.', '/')}", json=parameters)
 
 
-async def test_a_change_is_found_shown_as_text_and_taken_back(tmp_path: Path) -> None:
+async def test_a_change_is_found_shown_as_text_and_undone(tmp_path: Path) -> None:
     async with browsing(tmp_path, "audit") as page:
         text = f"You are {EVIL}"
         await call(page, "chats.set_policy", chat_key=CHAT, field="persona", value=text)
@@ -31,7 +31,7 @@ async def test_a_change_is_found_shown_as_text_and_taken_back(tmp_path: Path) ->
             page, "chats.set_policy", role="viewer", chat_key=CHAT, field="mode", value="code"
         )
         rows = page.locator("article")
-        await expect(rows.first).to_contain_text("denied")  # it appears by itself
+        await expect(rows.first).to_contain_text("denied")  # the row appears without a reload
         await expect(rows.filter(has_text=EVIL).first).to_be_visible()
         assert await rows.locator("img").count() == 0
 
@@ -55,7 +55,7 @@ async def test_a_change_is_found_shown_as_text_and_taken_back(tmp_path: Path) ->
         await expect(rows.filter(has_text="taken back by entry")).to_have_count(1)
 
 
-async def test_a_change_that_somebody_changed_since_is_not_taken_back(tmp_path: Path) -> None:
+async def test_a_change_is_not_undone_if_somebody_changed_the_value_since(tmp_path: Path) -> None:
     async with browsing(tmp_path, "audit") as page:
         for value in ("observe", "off"):
             await call(page, "chats.set_policy", chat_key=CHAT, field="state", value=value)

@@ -1,4 +1,5 @@
-"""An operator reads chats, sees why the bot answered, speaks for it and changes its behaviour."""
+"""An operator reads chats, sees why the bot answered, writes in its name and changes its
+behaviour."""
 
 import re
 import time
@@ -46,7 +47,9 @@ async def the_group(browser: Browser, address: str, *, size: tuple[int, int] = W
     return await opened(browser, place, size=size, theme="light")
 
 
-async def test_the_list_is_searched_and_leads_to_the_chat(browser: Browser, address: str) -> None:
+async def test_the_list_of_chats_is_searched_and_links_to_the_chat(
+    browser: Browser, address: str
+) -> None:
     shown = await opened(browser, f"{address}/ui/console/chats", size=WIDE, theme="light")
     await expect(shown.locator(".nc-chats-row").get_by_text("fake-group_30003")).not_to_have_count(
         0
@@ -107,13 +110,28 @@ async def test_a_new_message_is_on_the_open_pages_at_once(browser: Browser, addr
     began = time.monotonic()
     await hear(address, "the newest words")
     await expect(shown.locator(".nc-chat-history").get_by_text("the newest words")).to_be_visible()
-    assert time.monotonic() - began < 2.0, "300 ms on a machine that does nothing else"
+    assert time.monotonic() - began < 2.0, "on an idle machine this takes 300 ms"
     await expect(listed.locator(".nc-chats-row").first).to_contain_text("the newest words")
     await shown.context.close()
     await listed.context.close()
 
 
-async def test_a_message_that_came_while_the_page_was_opened_is_shown(
+async def test_a_new_message_is_scrolled_into_view_unless_the_person_reads_further_up(
+    browser: Browser, address: str
+) -> None:
+    shown = await the_group(browser, address)
+    for number in range(30):
+        await hear(address, f"line {number}")
+    history = shown.locator(".nc-chat-history")
+    await expect(history.get_by_text("line 29", exact=True)).to_be_in_viewport()
+    await history.evaluate("history => { history.scrollTop = 0; }")
+    await hear(address, "words at the end")
+    await expect(history.get_by_text("words at the end")).to_be_attached()
+    assert await history.evaluate("history => history.scrollTop") == 0
+    await shown.context.close()
+
+
+async def test_a_message_that_arrived_while_the_page_loaded_is_shown(
     browser: Browser, address: str
 ) -> None:
     context = await browser.new_context(viewport={"width": 1280, "height": 860}, locale="en-US")
@@ -123,7 +141,7 @@ async def test_a_message_that_came_while_the_page_was_opened_is_shown(
         await go_on.wait()
         await route.continue_()
 
-    # The bot has written the page, and the browser does not run it yet.
+    # The bot has sent the page, but the browser does not run its scripts yet.
     await page.route(re.compile(r"/_nicegui/.*\.js"), hold)
     await page.goto(f"{address}/ui/console/chats/fake-group_30003", wait_until="commit")
     await hear(address, "said in between")
@@ -210,7 +228,7 @@ async def test_a_viewer_reads_and_cannot_act(browser: Browser, address: str) -> 
     await context.close()
 
 
-async def test_an_impossible_value_is_told_at_its_field(browser: Browser, address: str) -> None:
+async def test_an_impossible_value_is_reported_at_its_field(browser: Browser, address: str) -> None:
     shown = await the_group(browser, address)
     field = shown.locator(".nc-chat-field").filter(has_text="Quota of the chat in 24 hours")
     await field.get_by_label("Turns").fill("-3")
@@ -228,7 +246,7 @@ async def test_an_impossible_value_is_told_at_its_field(browser: Browser, addres
     await shown.context.close()
 
 
-async def test_an_operator_switches_tools_off_and_takes_it_back(
+async def test_an_operator_switches_tools_off_and_undoes_the_change(
     browser: Browser, address: str
 ) -> None:
     shown = await the_group(browser, address)
@@ -270,7 +288,7 @@ async def test_a_recalled_message_is_shown_after_a_click_that_is_logged(
     await shown.context.close()
 
 
-async def test_what_is_kept_is_counted_and_a_person_is_erased_after_a_question(
+async def test_stored_data_are_counted_and_a_person_is_erased_after_a_confirmation(
     browser: Browser, address: str
 ) -> None:
     place = f"{address}/ui/console/chats/fake-private_Lin"
@@ -300,7 +318,7 @@ async def test_what_is_kept_is_counted_and_a_person_is_erased_after_a_question(
     await shown.context.close()
 
 
-async def test_a_box_is_looked_into_filled_put_to_sleep_and_ended(
+async def test_an_operator_sees_the_files_of_a_box_adds_one_puts_the_box_to_sleep_and_ends_it(
     browser: Browser, address: str
 ) -> None:
     shown = await the_group(browser, address)
@@ -331,7 +349,7 @@ async def test_a_box_is_looked_into_filled_put_to_sleep_and_ended(
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_the_parts_beside_a_chat_have_no_serious_findings(
+async def test_the_tabs_of_a_chat_have_no_serious_accessibility_problems(
     browser: Browser, address: str, theme: str
 ) -> None:
     place = f"{address}/ui/console/chats/fake-group_30003"

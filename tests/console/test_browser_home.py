@@ -1,4 +1,5 @@
-"""The first page says by itself what is wrong now, and where it is mended."""
+"""The first page shows what is wrong at the moment, and links to the page where it can be
+corrected."""
 
 import json
 from pathlib import Path
@@ -14,10 +15,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.jail]
 
 EVIL = "<img src=x onerror=alert(1)>"
 LOOK_MS = 30_000
-"""The page looks every five seconds, and later on a busy machine."""
+"""The page looks for problems every five seconds, or less often on a busy machine."""
 
 
-async def test_what_breaks_while_the_page_is_open_appears_and_goes(tmp_path: Path) -> None:
+async def test_a_problem_appears_and_disappears_while_the_page_is_open(tmp_path: Path) -> None:
     servers = {"mcpServers": {"weather": {"command": "/no/such/program"}}}
     (tmp_path / "mcp.json").write_text(json.dumps(servers))
     async with (
@@ -51,4 +52,24 @@ async def test_what_breaks_while_the_page_is_open_appears_and_goes(tmp_path: Pat
         await person.post("/test/say", params={"text": "Nekro, are you back?"})
         await expect(failed).to_have_count(0, timeout=LOOK_MS)
         assert alerts == []
+        await chromium.close()
+
+
+async def test_a_new_message_changes_the_figures_and_nothing_else_is_drawn_again(
+    tmp_path: Path,
+) -> None:
+    async with (
+        running_console(tmp_path, data=["chats"]) as address,
+        async_playwright() as playwright,
+        httpx.AsyncClient(base_url=address, trust_env=False, timeout=60) as person,
+    ):
+        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        page = await opened(chromium, f"{address}/ui/console", size=WIDE, theme="light")
+        tile = page.locator(".nc-tiles .nc-card", has_text="Messages").first.locator("div").last
+        await expect(tile).not_to_have_text("0", timeout=LOOK_MS)  # the first steps changed too
+        before = await tile.text_content()
+        await page.evaluate("document.querySelector('.nc-tiles').dataset.drawn = 'once'")
+        await person.post("/test/say", params={"text": "a message more"})
+        await expect(tile).not_to_have_text(before or "", timeout=LOOK_MS)
+        assert await page.evaluate("document.querySelector('.nc-tiles').dataset.drawn") == "once"
         await chromium.close()

@@ -1,4 +1,4 @@
-"""A long action goes on when its page is left, and every page shows it and can cancel it."""
+"""A long action continues when its page is left. Every page shows the action and can cancel it."""
 
 from collections.abc import AsyncIterator
 
@@ -31,7 +31,7 @@ async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
         await chromium.close()
 
 
-async def test_a_download_is_shown_on_every_page_and_cancelled_from_another_one(
+async def test_a_download_is_shown_on_every_page_and_can_be_cancelled_on_another_page(
     browser: Browser, address: str
 ) -> None:
     async with (
@@ -49,7 +49,7 @@ async def test_a_download_is_shown_on_every_page_and_cancelled_from_another_one(
             await shown.reload()
         await shown.goto(address + "/ui/console/audit")
         await shown.get_by_role("button", name="Long actions, running: 1").click()
-        # Colours are read when the list has faded in.
+        # The test reads colours only after the list has faded in.
         await expect(row).to_be_visible()
         await shown.wait_for_function(
             "() => !document.getAnimations().some((each) => each instanceof CSSTransition)"
@@ -67,7 +67,9 @@ async def test_a_download_is_shown_on_every_page_and_cancelled_from_another_one(
         await shown.context.close()
 
 
-async def test_a_viewer_sees_what_runs_and_cannot_cancel_it(browser: Browser, address: str) -> None:
+async def test_a_viewer_sees_running_actions_and_cannot_cancel_them(
+    browser: Browser, address: str
+) -> None:
     async with (
         SilentFiles() as files,
         httpx.AsyncClient(trust_env=False, base_url=f"{address}/api/v1/operator") as api,

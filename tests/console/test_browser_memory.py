@@ -1,4 +1,4 @@
-"""An operator sees, adds, changes, ends and deletes notes, and gives documents, in a browser."""
+"""In a browser, an operator sees, adds, changes, ends and deletes notes, and adds documents."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ async def test_a_note_is_shown_changed_ended_and_deleted(tmp_path: Path) -> None
         await expect(note).to_have_count(0)
 
 
-async def test_documents_are_added_named_when_unreadable_and_a_viewer_only_reads(
+async def test_documents_are_added_unreadable_ones_are_reported_and_a_viewer_only_reads(
     tmp_path: Path,
 ) -> None:
     async with browsing(tmp_path, "memory") as page:

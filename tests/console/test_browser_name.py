@@ -1,4 +1,4 @@
-"""What a browser says about itself becomes a name that a person knows."""
+"""The user agent of a browser becomes a short name that people know."""
 
 import pytest
 from hypothesis import given
@@ -33,10 +33,12 @@ def test_a_known_browser_has_a_short_name(said: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("said", ["curl/8.5.0", "", "<img src=x onerror=alert(1)>"])
-def test_any_other_program_has_the_name_that_it_gives_itself(said: str) -> None:
+def test_any_other_program_has_the_name_in_its_user_agent(said: str) -> None:
     assert browser_name(said) == said
 
 
 @given(st.text())
-def test_any_text_is_named_by_itself_or_shorter(user_agent: str) -> None:
+def test_the_name_for_any_user_agent_has_at_most_its_length_or_40_characters(
+    user_agent: str,
+) -> None:
     assert len(browser_name(user_agent)) <= max(len(user_agent), 40)

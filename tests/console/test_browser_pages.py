@@ -1,5 +1,5 @@
-"""Every page of the console opens in a real browser, is usable by anybody, and fits a telephone.
-So do the pages of single chats, turns and plugins.
+"""Every page of the console opens in a real browser, is accessible, and fits a telephone. This also
+holds for the pages of single chats, turns and plugins.
 
 ``SCREENSHOTS=docs/images/console`` saves a picture of each page.
 """
@@ -86,7 +86,7 @@ async def test_a_page_opens_and_anybody_can_use_it(
 
 
 def test_the_places_are_all_pages() -> None:
-    """A page of a single thing has the address of its list, and a place behind it."""
+    """The page of a single thing has the address of its list, followed by an id."""
     lists = [PLACES[each] for each in PLACES if each.startswith("a ")]
     single = sorted(each.address for each in PAGES if not each.group)
     assert sorted(each.rpartition("/")[0].removesuffix("/local") for each in lists) == single
@@ -119,7 +119,7 @@ async def test_every_link_of_every_page_leads_somewhere(browser: Browser, addres
     dead = {}
     for href, found_on in links.items():
         answer = await context.request.fetch(href, method="GET")
-        # The chat page is no part of this site.
+        # The chat page is not part of this site.
         if answer.status == 404 and href != f"{address}/ui/":
             dead[href] = found_on
     assert dead == {}

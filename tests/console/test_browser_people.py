@@ -36,7 +36,8 @@ async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
 async def logged_in(
     browser: Browser, address: str, page: str, role: AccessRole = AccessRole.OWNER
 ) -> Page:
-    """A page of the console, opened by a person of this role. A dialog of a script would fail."""
+    """A page of the console that a person with this role opened. If a script opens a dialog, the
+    test fails."""
     context = await browser.new_context(locale="en-US", viewport={"width": 1280, "height": 860})
     context.set_default_timeout(20_000)
     answer = await context.request.post(
@@ -110,7 +111,8 @@ async def test_an_open_page_shows_the_login_when_its_session_was_ended(
     await other.get_by_label("New password").fill(PASSWORD)
     await other.get_by_role("button", name="Change password").click()
     await expect(other.get_by_text("The password is set.")).to_be_visible()
-    # The browser in which it was changed stays logged in; the other one is told by itself.
+    # The browser that changed the password stays logged in. The other one shows the login without a
+    # reload.
     await expect(shown.get_by_role("heading", name="Log in")).to_be_visible()
     await other.reload()
     await expect(other.get_by_text("this browser")).to_be_visible()
@@ -118,7 +120,7 @@ async def test_an_open_page_shows_the_login_when_its_session_was_ended(
     await other.context.close()
 
 
-async def test_a_lost_connection_is_told_and_what_is_typed_stays(
+async def test_a_lost_connection_is_reported_and_typed_text_stays(
     browser: Browser, address: str
 ) -> None:
     shown = await logged_in(browser, address, "account", AccessRole.VIEWER)

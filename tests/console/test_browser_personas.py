@@ -32,7 +32,7 @@ async def test_a_persona_is_written_tried_compared_and_restored(tmp_path: Path) 
         await expect(editor.get_by_label("Persona", exact=True)).to_have_value("You are Ann.")
 
 
-async def test_a_removed_persona_is_brought_back_and_the_second_of_two_writers_is_told(
+async def test_a_removed_persona_is_restored_and_the_second_of_two_writers_is_warned(
     tmp_path: Path,
 ) -> None:
     async with browsing(tmp_path, "personas") as page:
@@ -51,7 +51,8 @@ async def test_a_removed_persona_is_brought_back_and_the_second_of_two_writers_i
         )
         await other.get_by_label("Persona", exact=True).fill("You are a pirate.")
         await other.get_by_role("button", name="Save as a new version").click()
-        await expect(captain.get_by_text("You are a pirate.")).to_be_visible()  # by itself
+        # the page changes without a reload
+        await expect(captain.get_by_text("You are a pirate.")).to_be_visible()
         await editor.get_by_role("button", name="Save as a new version").click()
         await expect(editor.get_by_text("Copy your text, close the persona")).to_be_visible()
         await expect(editor.get_by_label("Persona", exact=True)).to_have_value(

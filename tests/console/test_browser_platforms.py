@@ -56,8 +56,8 @@ async def add(page: Page, platform: str, **values: str) -> Locator:
 
 
 async def serious_problems(page: Page) -> list[str]:
-    """What axe finds in the open dialog. Contrasts are left out, because axe takes the dimmed page
-    for the background of the buttons; the same buttons are checked outside of dialogs."""
+    """The problems that axe finds in the open dialog. Contrasts are left out, because axe takes the
+    dimmed page for the background of the buttons. The same buttons are checked outside dialogs."""
     without_contrasts = {"rules": {"color-contrast": {"enabled": False}}}
     found = await Axe().run(page, context=".nc-dialog", options=without_contrasts)
     return [

@@ -10,6 +10,8 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, async_playwright, expect
 
+from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.plugins.installation.acceptance import time_limit
 from tests.console.fill_plugins import EVIL
 from tests.console.process import running_console
 from tests.console.test_browser_pages import ARGUMENTS, CHROMIUM
@@ -18,6 +20,9 @@ from tests.plugins.world import plugin_source
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 WEATHER = "/ui/console/plugins/local/weather"
+CHECK_MS = time_limit(PluginSettings()) * 1000
+"""How long the bot itself lets a check of a plugin run. The check starts a whole bot in a process
+of its own, which takes 5 s of a processor, and much longer where others use the processors."""
 
 
 @pytest.fixture
@@ -74,21 +79,21 @@ async def test_a_plugin_is_uploaded_updated_rolled_back_and_removed(
     await page.get_by_text("Install a plugin").click()
     await page.locator("input[type=file]").set_input_files(packed)
     question = page.get_by_role("dialog")
-    await expect(question.get_by_text("What its code may do")).to_be_visible()
+    await expect(question.get_by_text("What its code may do")).to_be_visible(timeout=CHECK_MS)
     await expect(question.get_by_text("shake", exact=True)).to_be_visible()
     await question.get_by_role("button", name="Install").click()
     card = page.locator("article", has_text="ann.cup")
-    await expect(card.get_by_text("loaded", exact=True)).to_be_visible()
+    await expect(card.get_by_text("loaded", exact=True)).to_be_visible(timeout=CHECK_MS)
 
     write("2", more="import subprocess\n")
     await page.get_by_label("Git address").fill(str(tmp_path / "cup"))
     await page.get_by_role("button", name="See what it may do").first.click()
-    await expect(question.get_by_text("installed now: 1")).to_be_visible()
+    await expect(question.get_by_text("installed now: 1")).to_be_visible(timeout=CHECK_MS)
     await expect(
         question.get_by_text("starts programs on this machine (subprocess)", exact=True)
     ).to_be_visible()
     await question.get_by_role("button", name="Update").click()
-    await expect(card.get_by_text("2", exact=True)).to_be_visible()
+    await expect(card.get_by_text("2", exact=True)).to_be_visible(timeout=CHECK_MS)
     await card.get_by_role("button", name="Go back").click()
     await question.get_by_role("button", name="Go back to this").click()
     await expect(card.get_by_text("1", exact=True)).to_be_visible()
@@ -99,7 +104,7 @@ async def test_a_plugin_is_uploaded_updated_rolled_back_and_removed(
 
     write("3", more="\nraise RuntimeError('no luck')\n")
     await page.get_by_role("button", name="See what it may do").first.click()
-    await expect(question.get_by_text("no luck").first).to_be_visible()
+    await expect(question.get_by_text("no luck").first).to_be_visible(timeout=CHECK_MS)
     await expect(question.get_by_role("button", name="Update")).to_be_disabled()
     await question.get_by_role("button", name="Not now").click()
 
@@ -110,7 +115,7 @@ async def test_a_plugin_is_uploaded_updated_rolled_back_and_removed(
     await page.context.close()
 
 
-async def test_an_index_is_read_and_a_wrong_one_is_told(
+async def test_an_index_is_read_and_a_wrong_one_is_reported(
     browser: Browser, address: str, tmp_path: Path
 ) -> None:
     (tmp_path / "cup.py").write_text(plugin_source("cup", "shake"))
@@ -135,14 +140,14 @@ async def test_an_index_is_read_and_a_wrong_one_is_told(
     row = page.locator("article", has_text=f"Cup {EVIL}")
     await row.get_by_role("button", name="See what it may do").click()
     question = page.get_by_role("dialog")
-    await expect(question.get_by_text("Install cup?")).to_be_visible()
+    await expect(question.get_by_text("Install cup?")).to_be_visible(timeout=CHECK_MS)
     await question.get_by_role("button", name="Not now").click()
     await expect(question).to_have_count(0)
     await expect(field).to_have_value(str(index))
     await page.context.close()
 
 
-async def test_what_a_broken_plugin_says_is_shown_as_text_with_its_line(
+async def test_the_error_of_a_broken_plugin_is_shown_as_text_with_its_line(
     browser: Browser, address: str, folder: Path
 ) -> None:
     page = await opened(browser, address + "/ui/console/plugins")
@@ -163,7 +168,7 @@ async def test_what_a_broken_plugin_says_is_shown_as_text_with_its_line(
     await page.context.close()
 
 
-async def test_a_form_refuses_what_the_file_refuses_and_keeps_what_was_typed(
+async def test_a_form_refuses_values_that_the_file_refuses_and_keeps_typed_text(
     browser: Browser, address: str
 ) -> None:
     page = await opened(browser, address + WEATHER)
@@ -246,7 +251,7 @@ async def test_a_viewer_reads_and_changes_nothing(browser: Browser, address: str
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-async def test_anybody_can_use_the_page_of_a_plugin(
+async def test_the_page_of_a_plugin_is_accessible(
     browser: Browser, address: str, width: int, theme: str
 ) -> None:
     page = await opened(browser, address + WEATHER, width=width)
@@ -256,7 +261,7 @@ async def test_anybody_can_use_the_page_of_a_plugin(
         if tab == "Functions":
             await page.get_by_text("Try it").click()
             await expect(page.get_by_label("city")).to_be_visible()
-        await page.wait_for_timeout(400)  # until Quasar's movement ends
+        await page.wait_for_timeout(400)  # until Quasar's animation ends
         found = await Axe().run(page)
         serious = [
             f"{tab}: {each['id']}: {[node['html'][:200] for node in each['nodes'][:3]]}"

@@ -29,7 +29,7 @@ async def address(
     ):
         settings = {"account": "20009", "access_token": TOKEN}
         given = {"platform": "onebot_v11", "settings": settings}
-        for _ in range(100):  # until the bot has filled itself
+        for _ in range(100):  # until the test bot has made its data
             answer = await api.post("/platforms/add_account", json=given)
             if answer.is_success:
                 break
@@ -56,7 +56,7 @@ async def peer(address: str) -> AsyncIterator[OneBotPeer]:
 
 @pytest.fixture
 async def page(browser: Browser, address: str) -> AsyncIterator[Page]:
-    """The page on a telephone."""
+    """The page in a window as small as that of a telephone."""
     shown = await opened(browser, address + "/ui/console/requests", size=NARROW, theme="dark")
     yield shown
     await shown.context.close()
@@ -76,7 +76,7 @@ async def serious_problems(page: Page) -> list[str]:
     ]
 
 
-async def test_requests_appear_by_themselves_and_are_refused_and_approved(
+async def test_requests_appear_without_a_reload_and_are_refused_and_approved(
     page: Page, peer: OneBotPeer
 ) -> None:
     alerts: list[str] = []
@@ -102,7 +102,7 @@ async def test_requests_appear_by_themselves_and_are_refused_and_approved(
     assert alerts == []
 
 
-async def test_a_request_that_was_answered_elsewhere_is_taken_off_the_list(
+async def test_a_request_that_was_answered_elsewhere_is_removed_from_the_list(
     page: Page, peer: OneBotPeer
 ) -> None:
     await peer.emit(asked(50004, request_type="friend", flag="f10"))

@@ -1,4 +1,4 @@
-"""An operator changes the settings in a real browser, and each change is in force."""
+"""An operator changes the settings in a real browser, and each change takes effect."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -61,7 +61,7 @@ async def test_an_owner_changes_settings_in_the_browser(browser: Browser, tmp_pa
         alerts: list[str] = []
         page.on("dialog", lambda dialog: alerts.append(dialog.message))
 
-        # The persona is changed, is in force, and is taken back.
+        # The persona is changed, takes effect, and the change is undone.
         persona = await find(page, "agent.persona")
         await persona.get_by_role("button", name="Change").click()
         await persona.get_by_role("textbox").fill(ATTACK)
@@ -73,7 +73,7 @@ async def test_an_owner_changes_settings_in_the_browser(browser: Browser, tmp_pa
         await expect(persona.locator(".nc-setting-value")).to_have_text("(empty)")
         assert await value(address, "agent.persona") == ""
 
-        # A wrong value gets the message of the file, and what was typed stays.
+        # A wrong value gets the error message of the settings file, and the typed text stays.
         steps = await find(page, "agent.turn.max_steps")
         await steps.get_by_role("button", name="Change").click()
         await steps.get_by_role("textbox").fill("1000")
@@ -85,7 +85,7 @@ async def test_an_owner_changes_settings_in_the_browser(browser: Browser, tmp_pa
         await steps.get_by_role("button", name="Cancel").click()
         assert await value(address, "agent.turn.max_steps") == 10
 
-        # What .env sets is locked until its line is moved over.
+        # A setting that .env sets is locked until its line is moved to the settings file.
         locked = await find(page, "trigger.debounce_s")
         await expect(locked).to_contain_text("NEKRO_TRIGGER__DEBOUNCE_S in .env")
         await expect(locked.get_by_role("button", name="Change")).to_have_count(0)
@@ -103,7 +103,7 @@ async def test_an_owner_changes_settings_in_the_browser(browser: Browser, tmp_pa
         assert alerts == []
 
 
-async def test_the_second_of_two_people_who_change_a_setting_is_told_and_keeps_the_text(
+async def test_the_second_of_two_people_who_change_a_setting_is_warned_and_keeps_the_typed_text(
     browser: Browser, tmp_path: Path
 ) -> None:
     async with running_console(tmp_path, PROGRAM) as address:

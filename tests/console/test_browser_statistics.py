@@ -54,7 +54,9 @@ async def test_charts_have_tables_and_a_model_named_like_html_is_text(
     await shown.context.close()
 
 
-async def test_a_span_of_ones_own_is_drawn_by_what_suits_it(browser: Browser, address: str) -> None:
+async def test_a_chosen_time_span_is_drawn_with_a_suitable_step(
+    browser: Browser, address: str
+) -> None:
     shown = await opened(browser, address + STATISTICS, size=WIDE, theme="light")
     await expect(shown.locator(".nc-chart svg")).to_have_count(5)
 
@@ -93,7 +95,7 @@ async def test_a_span_of_ones_own_is_drawn_by_what_suits_it(browser: Browser, ad
     await shown.context.close()
 
 
-async def test_figures_grow_by_themselves_and_an_opened_table_stays_open(
+async def test_figures_are_updated_without_a_reload_and_an_opened_table_stays_open(
     browser: Browser, address: str
 ) -> None:
     shown = await opened(browser, address + STATISTICS, size=WIDE, theme="light")
@@ -126,7 +128,7 @@ async def test_the_csv_file_has_the_rows_of_the_chart(
     await shown.context.close()
 
 
-async def test_the_first_page_shows_today_and_the_first_steps(
+async def test_the_first_page_shows_the_figures_of_today_and_the_first_steps_of_an_operator(
     browser: Browser, address: str
 ) -> None:
     shown = await opened(browser, address + "/ui/console", size=WIDE, theme="light")

@@ -12,7 +12,7 @@ from tests.console.fill_models import CHAT, EVIL
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
-async def test_a_recurring_timer_is_set_paused_resumed_run_deleted_and_comes_back(
+async def test_a_recurring_timer_is_set_paused_resumed_run_and_deleted_and_the_deletion_is_undone(
     tmp_path: Path,
 ) -> None:
     async with browsing(tmp_path, "timers") as page:
@@ -44,7 +44,7 @@ async def test_a_recurring_timer_is_set_paused_resumed_run_deleted_and_comes_bac
         await expect(timer).to_have_count(1)
 
 
-async def test_a_time_that_is_none_is_refused_and_what_was_typed_stays(tmp_path: Path) -> None:
+async def test_a_text_that_is_not_a_time_is_refused_and_typed_text_stays(tmp_path: Path) -> None:
     async with browsing(tmp_path, "timers") as page:
         await page.get_by_text("New timer", exact=True).click()
         await page.get_by_label("Chat (its key)").fill(CHAT)
@@ -64,7 +64,7 @@ async def test_a_time_that_is_none_is_refused_and_what_was_typed_stays(tmp_path:
         await expect(page.locator("article")).to_contain_text("next: 2099-12-31 18:00:00")
 
 
-async def test_a_timer_that_somebody_else_sets_appears_and_a_viewer_only_reads(
+async def test_a_timer_that_another_person_sets_appears_and_a_viewer_only_reads(
     tmp_path: Path,
 ) -> None:
     async with browsing(tmp_path, "timers", role="viewer") as page:
@@ -77,3 +77,24 @@ async def test_a_timer_that_somebody_else_sets_appears_and_a_viewer_only_reads(
         await expect(page.locator("article")).to_contain_text("Say good morning.")
         assert await page.locator("article button").count() == 0
         await expect(page.get_by_text("New timer", exact=True)).to_have_count(0)
+
+
+async def test_of_many_timers_the_first_fifty_are_drawn_until_the_person_wants_more(
+    tmp_path: Path,
+) -> None:
+    async with browsing(tmp_path, "timers") as page:
+        address = page.url.partition("/ui/")[0]
+        async with httpx.AsyncClient(trust_env=False, base_url=address) as api:
+            for number in range(60):
+                given = {"chat_key": CHAT, "due": 4e9 + number, "text": f"Look at shelf {number}."}
+                answer = await api.post("/api/v1/operator/timers/set_once", json=given)
+                assert answer.is_success, answer.text
+        await page.reload()
+        timers = page.locator("article")
+        await expect(timers).to_have_count(50)
+        await expect(timers.last).to_contain_text("Look at shelf 49.")
+        await page.get_by_role("button", name="Show more (10 left)").click()
+        await expect(timers).to_have_count(60)
+        await timers.last.get_by_role("button", name="Delete").click()
+        await expect(timers).to_have_count(59)
+        await expect(page.get_by_role("button", name="Show more")).to_have_count(0)

@@ -1,4 +1,5 @@
-"""An operator finds a turn, sees what happened and what the model was shown, and repeats it."""
+"""An operator finds a turn, sees what happened and which prompts were sent, and repeats the
+turn."""
 
 import json
 import re
@@ -99,7 +100,9 @@ async def test_a_turn_shows_its_times_its_code_and_its_prompt(page: Page, addres
     assert not [e for e in found.response["violations"] if e["impact"] in ("serious", "critical")]
 
 
-async def test_a_refused_message_leads_to_the_undelivered_ones(page: Page, address: str) -> None:
+async def test_a_refused_message_links_to_the_undelivered_messages(
+    page: Page, address: str
+) -> None:
     await page.goto(f"{address}/ui/console/turns/5")
     await expect(page.get_by_text("the bot was muted in this group").first).to_be_visible()
     await page.locator(".nc-turn-call").get_by_role("link", name="Undelivered").first.click()
@@ -116,7 +119,7 @@ async def test_a_turn_is_repeated_beside_the_original(page: Page, address: str) 
     await page.get_by_role("button", name="Repeat", exact=True).click()
     original = page.get_by_role("region", name="Original")
     repeated = page.get_by_role("region", name="Repeated")
-    # A repetition makes a box, which takes seconds on a busy machine.
+    # A repetition makes a box. This takes seconds on a busy machine.
     await expect(original.get_by_text("You rolled 10.").first).to_be_visible(timeout=30_000)
     await expect(repeated.locator(".nc-turn-said")).to_have_text("hi")
     await expect(page.get_by_text("It made no calls.")).to_be_visible()
@@ -143,7 +146,7 @@ async def test_a_running_repetition_is_shown_after_a_reload_and_is_ended(
     await expect(running.get_by_text("the turn runs")).to_be_visible()
     await expect(begin).to_be_disabled()
     await page.goto(f"{address}/ui/console/turns/2")
-    await expect(begin).to_be_enabled()  # another turn
+    await expect(begin).to_be_enabled()  # another turn can be repeated meanwhile
     await expect(running).to_have_count(0)
     await page.goto(f"{address}/ui/console/turns/1")
     await running.get_by_role("button", name="Cancel").click()

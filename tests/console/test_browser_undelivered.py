@@ -1,4 +1,4 @@
-"""An operator sends a message that did not arrive again and drops one, in a browser."""
+"""In a browser, an operator sends an undelivered message again and drops another one."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ async def test_refused_messages_say_why_and_are_sent_again_or_dropped(tmp_path: 
         async with httpx.AsyncClient(trust_env=False, base_url=base) as api:
             settings = {"account": "20009", "access_token": TOKEN}
             given = {"platform": "onebot_v11", "settings": settings}
-            with anyio.fail_after(20):  # until the bot has filled itself
+            with anyio.fail_after(20):  # until the test bot has made its data
                 while not (await api.post("/platforms/add_account", json=given)).is_success:
                     await anyio.sleep(0.2)
             url = f"{address.replace('http', 'ws')}/onebot/v11/ws"
@@ -41,7 +41,7 @@ async def test_refused_messages_say_why_and_are_sent_again_or_dropped(tmp_path: 
                     await peer.next_send()
                 first = page.locator("article").filter(has_text=f"first {EVIL}")
                 second = page.locator("article").filter(has_text="second")
-                await expect(first).to_contain_text("refused")  # it appears by itself
+                await expect(first).to_contain_text("refused")  # the row appears without a reload
                 await expect(first).to_contain_text(f"muted {EVIL}")
                 assert await first.locator("img").count() == 0
 

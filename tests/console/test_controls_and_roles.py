@@ -1,4 +1,4 @@
-"""No page shows a control that calls what the person may not do."""
+"""No page shows a control that calls an operation which the person's role does not allow."""
 
 from types import FunctionType
 
@@ -15,7 +15,7 @@ from tests.console.reachable_operations import uses_of
 pytestmark = pytest.mark.anyio
 
 OF_UNDO = {"requests.reopen"}
-"""Actions that only take another one back."""
+"""Actions that no page calls directly: they only undo another action."""
 
 
 def view_of(app: App, role: AccessRole) -> View:
@@ -29,7 +29,7 @@ def named(page: ConsolePage) -> str:
 
 @pytest.mark.parametrize("role", [AccessRole.VIEWER, AccessRole.OPERATOR])
 @pytest.mark.parametrize("page", PAGES, ids=named)
-async def test_a_page_calls_only_what_its_visitor_may_do(
+async def test_a_page_calls_only_operations_that_its_visitor_may_use(
     app: App, page: ConsolePage, role: AccessRole
 ) -> None:
     if not role.allows(page.role):
@@ -44,11 +44,11 @@ async def test_a_page_calls_only_what_its_visitor_may_do(
 
 
 async def test_the_reader_reaches_the_actions_of_the_pages_for_an_owner(app: App) -> None:
-    """If the reader did not follow the code, the test above could not fail."""
+    """If the reader did not follow the code of the pages, the test above could not fail."""
     view = view_of(app, AccessRole.OWNER)
     reached = {use.operation.full_name for page in PAGES for use in uses_of(page.draw, view)}
     acting = {name for name, each in app.operations.operations().items() if each.declaration.acts}
-    assert acting - reached == OF_UNDO, "the reader does not follow these, so it proves nothing"
+    assert acting - reached == OF_UNDO, "the reader does not find the calls of these actions"
 
 
 def _hidden(view: View) -> None:

@@ -1,4 +1,4 @@
-"""A form sends back the values it was given, with the changes that a person made."""
+"""A form sends the values that it was given, with the changes that a person made."""
 
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -93,7 +93,7 @@ def full() -> dict[str, Any]:
     return values
 
 
-def test_an_untouched_form_goes_back_as_it_came() -> None:
+def test_a_form_that_nobody_changed_sends_its_values_back_unchanged() -> None:
     values = full()
     shown_form = form(values)
     assert shown_form.values() == values
@@ -102,17 +102,19 @@ def test_an_untouched_form_goes_back_as_it_came() -> None:
 
 
 @given(st.dictionaries(NAMES, forms(3), min_size=1).map(table_of))
-def test_any_untouched_form_goes_back_as_it_came(found: tuple[FormField, Any]) -> None:
+def test_any_form_that_nobody_changed_sends_its_values_back_unchanged(
+    found: tuple[FormField, Any],
+) -> None:
     table, values = found
     shown = hidden_secrets(table.fields, values)
     assert sent_untouched(table.fields, shown) == shown
 
 
-def test_an_untouched_form_without_values_sends_nothing() -> None:
+def test_a_form_without_values_that_nobody_changed_sends_nothing() -> None:
     assert form({}).values() == {}
 
 
-def test_only_what_was_typed_is_changed() -> None:
+def test_only_fields_in_which_somebody_typed_change() -> None:
     shown_form = form(full())
     enter("Ratio", "2")
     enter("On", False)
@@ -128,7 +130,7 @@ def test_an_emptied_field_that_may_be_null_becomes_null() -> None:
     assert shown_form.changed() == {"ratio": None}
 
 
-def test_a_text_in_place_of_a_number_goes_to_the_check_of_the_file() -> None:
+def test_a_text_in_a_field_for_a_number_is_sent_and_checked_by_the_server() -> None:
     shown_form = form(full())
     enter("Port", "eighty")
     changed = shown_form.changed()
@@ -157,21 +159,21 @@ def test_a_secret_is_removed_only_with_its_button() -> None:
     assert shown_form.changed() == {"password": ""}
 
 
-def test_a_secret_that_values_leave_out_stays_left_out() -> None:
+def test_a_secret_that_is_missing_in_the_values_stays_missing() -> None:
     shown_form = form({"name": "n"}, kept=["password"])
     assert shown_form.values() == {"name": "n"}
     enter("Password", "s3cret")
     assert shown_form.values() == {"name": "n", "password": "s3cret"}
 
 
-def test_what_is_no_json_is_told_at_its_field_and_not_sent() -> None:
+def test_text_that_is_not_json_is_reported_at_its_field_and_not_sent() -> None:
     shown_form = form(full())
     enter("Anything (JSON)", "{")
     assert shown_form.values() is None
     assert any("not valid JSON" in each for each in shown())
 
 
-def test_a_name_that_is_there_twice_is_told() -> None:
+def test_a_name_that_is_used_twice_is_reported() -> None:
     shown_form = form(full())
     click("Add", 2)
     enter("Name", "a", -1)
@@ -179,7 +181,7 @@ def test_a_name_that_is_there_twice_is_told() -> None:
     assert "The name a is there twice." in shown()
 
 
-def test_problems_are_shown_at_their_fields_and_the_others_below() -> None:
+def test_problems_are_shown_at_their_fields_and_other_problems_below() -> None:
     shown_form = form(full())
     shown_form.show_problems({"values.servers.0.port": "too big", "values.gone": "unknown"})
     assert "too big" in shown()

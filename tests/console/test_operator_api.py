@@ -5,10 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 
 from nekro_core.app.app import App
+from nekro_core.console.operator_api import OperatorApi
 from nekro_core.operator.actions import BoundAction
 from nekro_core.operator.errors import NotAllowed
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
@@ -18,7 +20,9 @@ pytestmark = pytest.mark.jail
 DEEP = b'{"delivery_id": ' + b"[" * 500 + b"]" * 500 + b"}"
 
 
-async def test_a_word_needs_no_quotation_marks(api: httpx.AsyncClient) -> None:
+async def test_a_single_word_in_a_parameter_needs_no_quotation_marks(
+    api: httpx.AsyncClient,
+) -> None:
     answer = await api.get("/chats/newest", params={"state": "observe", "before": "5"})
     assert answer.json() == {"result": {"chats": [], "before": 0}}
     assert (await api.get("/chats/newest", params={"state": ""})).status_code == 200
@@ -60,7 +64,7 @@ async def test_a_wrong_request_gets_an_error_that_says_what_is_wrong(
 
 
 @pytest.mark.parametrize("body", [b"[1]", b"{", b"\xff", b"[" * 100_000, b'"text"', DEEP])
-async def test_a_body_that_is_no_object_is_refused(api: httpx.AsyncClient, body: bytes) -> None:
+async def test_a_body_that_is_not_an_object_is_refused(api: httpx.AsyncClient, body: bytes) -> None:
     answer = await api.post("/undelivered/drop", content=body)
     assert answer.status_code == 422
     assert "expected an object of parameters" in answer.json()["error"]["message"]
@@ -77,7 +81,7 @@ async def test_a_failed_action_says_why_and_is_in_the_audit_log(api: httpx.Async
     )
 
 
-async def test_a_plugin_of_six_megabytes_is_uploaded_by_an_owner_alone(
+async def test_only_an_owner_uploads_a_plugin_of_six_megabytes(
     api: httpx.AsyncClient,
 ) -> None:
     data = base64.b64encode(b"# " + b"x" * 6_000_000).decode()
@@ -92,7 +96,7 @@ async def test_a_plugin_of_six_megabytes_is_uploaded_by_an_owner_alone(
 
 
 def a_value(schema: dict[str, Any]) -> object:
-    """A value that the schema of a parameter names as its example, or one of its type."""
+    """The example that the schema of a parameter has, or a value of its type."""
     if "enum" in schema:
         return schema["enum"][0]
     for each in schema.get("anyOf", ()):
@@ -101,10 +105,10 @@ def a_value(schema: dict[str, Any]) -> object:
     return values.get(schema.get("type", "string"), "x")
 
 
-async def test_every_operation_is_denied_to_each_role_that_it_does_not_name(
+async def test_every_operation_refuses_each_role_that_is_too_small(
     app: App, api: httpx.AsyncClient
 ) -> None:
-    """The table of all operations and roles: whoever has not the role gets 403."""
+    """Call every operation with every role: a role that is too small gets status 403."""
     denied = 0
     for name, operation in app.operations.operations().items():
         declaration = operation.declaration
@@ -124,8 +128,8 @@ async def test_every_operation_is_denied_to_each_role_that_it_does_not_name(
 
 
 async def test_every_action_has_a_role_and_writes_an_audit_entry(app: App) -> None:
-    """Each action is tried with a token that may do nothing, from an address of its own: too many
-    refusals of one address are not logged."""
+    """Each action is called with a token without scopes, from a separate address, because the log
+    leaves out further refusals of one address."""
     acting = {
         name: each
         for name, each in app.operations.operations().items()
@@ -163,3 +167,26 @@ async def test_the_openapi_document_describes_every_operation(
     references = set(json.dumps(document).split('"$ref": "#/components/schemas/')[1:])
     known = document["components"]["schemas"]
     assert {each.partition('"')[0] for each in references} <= known.keys()
+
+
+async def test_chats_get_answers_while_the_openapi_document_is_made(app: App) -> None:
+    owner = Actor(name="owner", role=AccessRole.OWNER, origin=RequestOrigin.API)
+    served = OperatorApi(app.operations, lambda _: owner, "1.0")
+    turns = 0
+
+    async def chat() -> None:
+        nonlocal turns
+        while True:
+            await anyio.sleep(0.001)
+            turns += 1
+
+    transport = httpx.ASGITransport(served)
+    async with (
+        httpx.AsyncClient(transport=transport, base_url="http://bot") as fresh,
+        anyio.create_task_group() as others,
+    ):
+        others.start_soon(chat)
+        first = await fresh.get("/openapi.json")
+        others.cancel_scope.cancel()
+        assert turns > 5, "the document takes some hundred milliseconds"
+        assert len(first.json()["paths"]) == len(app.operations.operations())

@@ -12,7 +12,8 @@ from tests.console.test_browser_pages import NARROW
 DOCS = Path(__file__).parents[2] / "docs"
 MOST_BYTES, MOST_BYTES_IN_ALL = 150_000, 2_500_000
 ONE_OF_MANY = {"chats": "chat", "turns": "turn", "plugins": "plugin"}
-"""The pictures of pages that the navigation does not list, by the name of their list."""
+"""Pictures of pages of a single thing. The navigation does not list these pages. The key is the
+list."""
 
 
 def test_every_page_has_its_picture() -> None:

@@ -1,8 +1,8 @@
-"""The table of all queries, actions, files and pages against all roles, through the real guard.
+"""Calls all queries, actions, files and pages with all roles, through the real guard.
 
-Each role asks with a browser's session, with an API token for the operation's area, and with one
-for another area or only for reading. Whoever is allowed gets 422 here, because each request has a
-parameter that no operation has, so nothing is changed.
+Each role calls an operation with a browser's session, with an API token for the operation's area,
+with a token for another area, and with a token that may only read. If the call is allowed, the
+answer is 422, because each request has a parameter that no operation has. So nothing is changed.
 """
 
 import re
@@ -30,7 +30,7 @@ FILES = [
     ("POST", "/api/v1/backups", "backups", AccessRole.OWNER, "act"),
     ("GET", "/api/v1/logs", "logs", AccessRole.VIEWER, "read"),
 ]
-"""Method, address, area, role and scope of what is served as a whole file."""
+"""Method, address, area, role and scope of everything that is served as a file."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 async def site(tmp_path_factory: pytest.TempPathFactory, anyio_backend: str) -> AsyncIterator[Site]:
-    """A whole site in a process of its own."""
+    """A whole site in a separate process."""
     folder = tmp_path_factory.mktemp("site")
     async with running_console(folder, "tests.console.serve_site") as address:
         clients = {
@@ -114,7 +114,7 @@ async def test_a_token_of_the_area_may_do_what_the_role_of_its_person_allows(
 
 
 @pytest.mark.parametrize("role", AccessRole)
-async def test_a_token_of_another_area_may_do_nothing(
+async def test_a_token_of_another_area_may_call_nothing(
     app: App, site: Site, role: AccessRole
 ) -> None:
     operations = app.operations.operations()
@@ -131,7 +131,7 @@ async def test_a_token_of_another_area_may_do_nothing(
 
 
 @pytest.mark.parametrize("role", AccessRole)
-async def test_a_token_for_reading_everything_acts_nowhere(
+async def test_a_token_that_may_read_everything_calls_no_action(
     app: App, site: Site, role: AccessRole
 ) -> None:
     token = await site.token(role, "*:read")
@@ -140,7 +140,7 @@ async def test_a_token_for_reading_everything_acts_nowhere(
         assert await status_of(site.program, each, token) == wanted, name
 
 
-async def test_nobody_does_anything_without_a_login(app: App, site: Site) -> None:
+async def test_without_a_login_nothing_can_be_called(app: App, site: Site) -> None:
     for name, each in app.operations.operations().items():
         assert await status_of(site.program, each) == 401, name
         assert await status_of(site.program, each, {"Authorization": "Bearer nekro_no"}) in {
@@ -151,7 +151,7 @@ async def test_nobody_does_anything_without_a_login(app: App, site: Site) -> Non
 
 @pytest.mark.parametrize("role", AccessRole)
 @pytest.mark.parametrize(("method", "path", "area", "needed", "scope"), FILES)
-async def test_files_are_for_their_role_and_scope(
+async def test_files_need_their_role_and_scope(
     site: Site,
     role: AccessRole,
     method: str,
@@ -174,10 +174,11 @@ async def test_files_are_for_their_role_and_scope(
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name or "home")
 @pytest.mark.parametrize("role", AccessRole)
-async def test_a_page_above_the_role_says_so_and_shows_no_data(
+async def test_a_page_for_a_higher_role_says_so_and_shows_no_data(
     site: Site, role: AccessRole, page: ConsolePage
 ) -> None:
-    """The first text of each page says what it shows. A refused page does not show even that."""
+    """The first text of each page describes the page. A refused page does not show even this
+    text."""
     address = page.address + re.sub(r"\{.+\}", "1", page.path)
     shown = await site.browsers[role].get(address, headers={"accept-language": "en"})
     assert shown.status_code == 200
@@ -195,7 +196,7 @@ async def test_a_page_above_the_role_says_so_and_shows_no_data(
     assert stranger.status_code == 401
 
 
-async def test_the_names_of_people_are_only_on_the_owners_page(site: Site) -> None:
+async def test_only_the_owners_page_shows_the_names_of_people(site: Site) -> None:
     pages = {
         role: (await browser.get("/ui/console/people")).text
         for role, browser in site.browsers.items()
@@ -216,7 +217,7 @@ async def test_the_names_of_people_are_only_on_the_owners_page(site: Site) -> No
         ("/ui/console/files/media/1/{number}", 404),
     ],
 )
-async def test_a_number_without_bounds_is_no_error_of_the_server(
+async def test_a_very_large_number_is_not_a_server_error(
     site: Site, path: str, status: int
 ) -> None:
     answer = await site.browsers[AccessRole.VIEWER].get(path.format(number=10**30))

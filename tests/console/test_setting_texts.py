@@ -44,7 +44,7 @@ def test_every_description_is_translated_with_the_same_code(
         assert set(re.findall(r"`[^`]+`", texts[name])) == code, name
 
 
-def test_the_words_of_types_are_the_same_in_english() -> None:
+def test_the_english_names_of_types_equal_those_in_the_code() -> None:
     english = console_texts().keys("en")
     assert {name: english[f"settings.type_{name}"] for name in TYPE_WORDS} == TYPE_WORDS
 
@@ -55,7 +55,7 @@ def test_a_named_model_shares_the_descriptions_of_the_default_one(settings: Sett
     assert help_of(named, "en") == default.description
 
 
-def test_a_type_is_said_in_the_language_of_the_page(settings: Settings) -> None:
+def test_a_type_is_described_in_the_language_of_the_page(settings: Settings) -> None:
     port = info(settings, "port")
     assert type_of(port, "en") == port.type
     assert type_of(port, "zh") == "整数，最小 0，最大 65535"

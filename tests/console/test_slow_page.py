@@ -1,4 +1,4 @@
-"""On a busy machine a page takes long; it is not an error."""
+"""On a busy machine a page takes long to build. That is not an error."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A page that stays open does nothing more when its person was logged out or has another role."""
+"""An open page can do nothing more after its person was logged out or got another role."""
 
 import json
 import re
@@ -43,7 +43,7 @@ async def test_an_open_page_stops_acting_after_a_logout_or_a_change_of_role(
 
 
 class ModifiedBrowser:
-    """A program with a browser's cookie that does not obey when the page is to be loaded again."""
+    """A program with a browser's cookie. It ignores the command to load the page again."""
 
     def __init__(self, web: httpx.AsyncClient, page: str) -> None:
         self.web = web
@@ -57,7 +57,7 @@ class ModifiedBrowser:
         return connect(f"{address}{path}", additional_headers={"Cookie": cookie}, proxy=None)
 
     async def has_page(self, socket: ClientConnection) -> bool:
-        """Whether the socket gets the page that was loaded before."""
+        """Return True if the socket gets the page that was loaded before."""
         await socket.recv()
         await socket.send("40")
         await socket.recv()
@@ -71,7 +71,7 @@ class ModifiedBrowser:
 async def test_a_browser_that_does_not_load_again_loses_the_page_of_its_former_role(
     tmp_path: Path,
 ) -> None:
-    """The forms of an owner's page would otherwise go on working for a viewer."""
+    """Otherwise a viewer could continue to use the forms of an owner's page that is still open."""
     async with (
         running_console(tmp_path, "tests.console.serve_site") as address,
         httpx.AsyncClient(base_url=address, trust_env=False, timeout=60) as owner,
@@ -96,7 +96,7 @@ async def test_a_browser_that_does_not_load_again_loses_the_page_of_its_former_r
                         pass
             async with browser.socket() as held:
                 await browser.has_page(held)
-                while True:  # the page lives as long as a socket has it
+                while True:  # the server keeps the page while this socket is connected to it
                     await anyio.sleep(0.5)
                     async with browser.socket() as socket:
                         if not await browser.has_page(socket):
@@ -104,8 +104,8 @@ async def test_a_browser_that_does_not_load_again_loses_the_page_of_its_former_r
 
 
 @pytest.mark.jail
-async def test_nobody_opens_pages_without_end(tmp_path: Path) -> None:
-    """Each page takes memory of the bot."""
+async def test_nobody_can_open_any_number_of_pages(tmp_path: Path) -> None:
+    """Each open page uses memory of the bot."""
     async with (
         running_console(tmp_path, "tests.console.serve_site") as address,
         httpx.AsyncClient(base_url=address, trust_env=False, timeout=60) as viewer,

@@ -20,8 +20,8 @@ OTHER = ChatKey.parse("fake-group_2")
 
 QUICK = DeliverySettings(retry_s=0.01, call_s=30.0)
 ONLY_WHEN_NUDGED = DeliverySettings(retry_s=3600.0, call_s=30.0)
-"""The outbox retries only when a test asks for it. A retry sets the row to `sending` for a moment,
-which would disturb a test that looks at pending rows."""
+"""The outbox retries only when a test asks for a retry. A retry sets the row to `sending` for a
+moment, which would disturb a test that looks at pending rows."""
 
 
 class Clock:
@@ -48,7 +48,8 @@ def clock() -> Clock:
 
 @pytest.fixture(scope="session")
 async def empty_database(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A migrated database file, made once: a migration takes longer than most of these tests."""
+    """A migrated database file. It is made once, because a migration takes longer than most of
+    these tests."""
     path = tmp_path_factory.mktemp("database") / "empty.sqlite3"
     async with Store.open(f"sqlite://{path}"):
         pass

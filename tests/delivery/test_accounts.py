@@ -30,11 +30,15 @@ async def test_an_account_keeps_its_name_once_it_has_chats(store: Store, tmp_pat
         assert listed(tmp_path) == {"20002": "onebot_v11", "20003": "mei"}
         write_name(tmp_path, "onebot_v11", "20002", "lin")
         assert await book.look()
-        assert await book.instance_of("onebot_v11", "20002") == "lin", "it had no chats yet"
+        assert await book.instance_of("onebot_v11", "20002") == "lin", (
+            "an account without chats can be renamed"
+        )
         await hear(store, "lin")
         write_name(tmp_path, "onebot_v11", "20002", "other")
         await book.look()
-        assert await book.instance_of("onebot_v11", "20002") == "lin", "now it has"
+        assert await book.instance_of("onebot_v11", "20002") == "lin", (
+            "an account with chats cannot be renamed"
+        )
         book._write_list()
         (problem,) = [each.problem for each in read_list(tmp_path) if each.account == "20002"]
         assert "a name never moves" in problem
@@ -52,7 +56,9 @@ async def test_another_account_can_take_over_an_instance(store: Store, tmp_path:
         assert account.account == "20009"
         assert await book.instance_of("onebot_v11", "20009") == "onebot_v11"
         assert store.accounts.own("onebot_v11") == {"20009"}
-        assert await book.instance_of("onebot_v11", "20002") == "onebot_v11.20002", "a stranger now"
+        assert await book.instance_of("onebot_v11", "20002") == "onebot_v11.20002", (
+            "the former account gets a new instance"
+        )
 
 
 async def test_an_invalid_or_taken_name_of_an_account_is_refused(
@@ -70,7 +76,9 @@ async def test_an_invalid_or_taken_name_of_an_account_is_refused(
     with pytest.raises(ValueError, match="more than one account"):
         read_names(path)
     async with AccountDirectory(store, tmp_path) as book:
-        assert await book.instance_of("onebot_v11", "20002") == "onebot_v11", "nothing is taken"
+        assert await book.instance_of("onebot_v11", "20002") == "onebot_v11", (
+            "no name of the invalid file may be used"
+        )
 
 
 def test_writing_a_name_keeps_the_other_lines_of_the_file(tmp_path: Path) -> None:

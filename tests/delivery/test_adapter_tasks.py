@@ -1,5 +1,5 @@
-"""An adapter retries when the store fails: a full disk loses no message, and a message that the
-store always refuses is given up."""
+"""An adapter tries again when the store fails. A full disk loses no message. If the store always
+refuses a message, the adapter gives this message up."""
 
 import pytest
 
@@ -25,7 +25,7 @@ class Store:
         self.stored.append(said)
 
 
-async def test_a_disk_that_is_full_for_long_loses_no_message() -> None:
+async def test_a_disk_that_is_full_for_a_long_time_loses_no_message() -> None:
     store, said = Store(StoreUnavailable("full"), 20), message(GROUP)
     await accept_patiently(store.accept, said, pauses=PAUSES)
     assert store.stored == [said]

@@ -1,4 +1,5 @@
-"""`FakeAdapter` passes the suite for adapters, so that it behaves like a real adapter in tests."""
+"""`FakeAdapter` passes the contract suite for adapters, so it behaves like a real adapter in
+tests."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""Retention deletes old data, and nothing else."""
+"""Retention deletes old data and keeps everything else."""
 
 import os
 from pathlib import Path
@@ -157,6 +157,8 @@ async def test_old_media_are_deleted_and_the_oldest_over_the_size_limit(
         there = [Path(each.path).exists() for each in kept]
         assert sum(there) == left
         assert gone == 8 - left
-        assert there == [False] * (8 - left) + [True] * left, "the oldest first"
+        assert there == [False] * (8 - left) + [True] * left, (
+            "the oldest files must be deleted first"
+        )
         assert (await media.keep_bytes(GROUP, b"and on")).path
         assert await media.tidy(0.0) == 0 or total < 10_000

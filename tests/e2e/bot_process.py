@@ -54,7 +54,7 @@ class BotProcess:
         return (self.data.parent / "bot.log").read_text(errors="replace")
 
     async def start(self) -> None:
-        """Start it, and wait until it has written `running.json`."""
+        """Start the bot, and wait until it has written `running.json`."""
         began = time.monotonic()
         await self.begin()
         note = self.data / "running.json"
@@ -66,7 +66,7 @@ class BotProcess:
         self.started_in = time.monotonic() - began
 
     async def begin(self) -> None:
-        """Start it, and do not wait."""
+        """Start the bot, and do not wait."""
         (self.data / "running.json").unlink(missing_ok=True)
         folder, log = self.data.parent, self.data.parent / "bot.log"
         environment = {**os.environ, **self.environment, "NEKRO_DATA_DIR": str(self.data)}
@@ -79,7 +79,7 @@ class BotProcess:
             )
 
     async def stop(self, how: signal.Signals = signal.SIGTERM, within: float = 60.0) -> float:
-        """End it with a signal. Returns the seconds that this took."""
+        """End the bot with a signal. Return the seconds that this took."""
         assert self.process is not None
         began = time.monotonic()
         if self.process.returncode is None:
@@ -112,5 +112,5 @@ async def running_bot(
         await bot.start()
         yield bot
     finally:
-        if bot.process is not None:  # A bot that was too slow to start runs too.
+        if bot.process is not None:  # A bot that did not start in time may run all the same.
             await bot.stop()

@@ -1,4 +1,4 @@
-"""A person at the console of a real bot, with a browser of their own."""
+"""A person who uses the console of a real bot in a separate browser profile."""
 
 import os
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ class ConsoleOperator:
 
     async def open(self, name: str) -> None:
         """Click a page in the navigation."""
-        if self._telephone:  # there, the navigation is behind a button
+        if self._telephone:  # on a telephone, the navigation is behind a button
             await self.page.get_by_role("button", name="Open the list of pages").click()
         links = self.page.get_by_role("navigation").get_by_role("link", name=name, exact=True)
         await links.click()
@@ -38,7 +38,7 @@ class ConsoleOperator:
         await self.page.wait_for_function("window.socket?.connected && window.did_handshake")
 
     async def told(self, text: str) -> None:
-        """Wait until a message at the edge says this, and close it."""
+        """Wait for a notification with this text at the edge of the page, and close it."""
         toast = self.page.locator(".nc-toast", has_text=text).first
         await toast.get_by_role("button", name="Close").click()
 
@@ -53,7 +53,7 @@ class ConsoleOperator:
         await self.visit("")
 
     async def picture(self, name: str) -> None:
-        """Save a picture of the page, if somebody wants to look at it."""
+        """Save a picture of the page if the variable SCREENSHOTS names a folder."""
         if folder := os.environ.get("SCREENSHOTS"):
             self._pictures += 1
             path = Path(folder) / f"nothing-{self._pictures:02}-{name}.png"
@@ -64,7 +64,8 @@ class ConsoleOperator:
 async def at_the_console(
     browser: Browser, address: str, *, telephone: bool = False
 ) -> AsyncIterator[ConsoleOperator]:
-    """A new browser profile. A script's error, and a dialog that a text opened, end the test."""
+    """A new browser profile. The test fails if a script raises an error or a text opens a
+    dialog."""
     errors: list[str] = []
     size = {"width": 390, "height": 844} if telephone else {"width": 1280, "height": 900}
     context = await browser.new_context(viewport=size, locale="en-US")

@@ -53,15 +53,16 @@ MOST_A_REPLY = 8
 """How many messages one run may send (`DeliverySettings.sends_per_run`)."""
 TOKEN = "crash-test-token"
 CALL_S = 0.2
-"""How long the platform takes for a call. It is so long that a kill usually hits some calls."""
+"""The time that the platform takes for a call, in seconds. It is so long that a kill usually hits
+some calls."""
 _NOT_SAID = ("+ it called", "+ refused by the platform", "+ never sent")
-"""Lines of a prompt that begin like this are about calls or about messages that nobody has seen."""
+"""Lines of a prompt that begin so are about calls, or about messages that nobody has seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """The questions of one round, and the kills and cuts in it. People ask ``messages`` questions;
-    if that is 0, they ask until a second after the last kill."""
+    """The questions of one round, and the kills and cuts of connections in it. People ask
+    ``messages`` questions. If this is 0, they ask until one second after the last kill."""
 
     messages: int = 0
     chats: int = 24
@@ -79,8 +80,8 @@ class Load:
 
 
 def reply(asked: Asked) -> Answer:
-    """The model's reply: it answers each question of the prompt that has no answer there. If these
-    are more answers than a run may send, several answers share a message."""
+    """The model's reply. It answers each question of the prompt for which the prompt has no answer.
+    If there are more answers than a run may send, some messages contain several answers."""
     asking: dict[Question, None] = {}
     answered: set[Question] = set()
     for line in _told(asked):
@@ -100,7 +101,7 @@ def _told(asked: Asked) -> Iterator[str]:
     """The lines of a prompt that show messages which people have seen. Code and calls from before a
     restart are left out, since the restart may have stopped them."""
     for message in asked.messages:
-        if message["role"] == "assistant":  # A reply of this attempt, which has run completely.
+        if message["role"] == "assistant":  # A reply of this attempt: its code has run completely.
             yield json.dumps(message)
         if message["role"] != "user":
             continue
@@ -183,8 +184,7 @@ class _Round:
         await judge(self._asked, self._peer_of, self._look, self.outcome)
 
     async def _ask(self) -> None:
-        """Ask questions all the time, whatever happens to the bot, and for a second after the last
-        kill."""
+        """Ask questions until one second after the last kill, whatever happens to the bot."""
         chance = random.Random(self._load.seed)
         began = anyio.current_time()
         end = float("inf")
@@ -261,9 +261,9 @@ class _Round:
         return {each for each, key in rows if self._peer_of[chat_of(key)] is peer}
 
     async def _quiet(self, within: float = 240.0) -> None:
-        """Wait until each question has an answer, an answer whose outcome is unknown, or a turn
-        that was given up, but at most until nothing new has come for a minute. Then wait 2 seconds
-        more, so that an answer that is sent twice is seen."""
+        """Wait until each question has an answer, has an answer with unknown outcome, or belongs to
+        a turn that was given up. Stop waiting when nothing new has come for a minute. Then wait 2
+        more seconds, so that an answer that is sent twice is seen."""
         with anyio.move_on_after(within):
             before, still = -1, 0
             while still < 120:

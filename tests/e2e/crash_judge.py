@@ -1,6 +1,7 @@
-"""Judges a bot that was killed: compares the platform's wire with the bot's store.
+"""Judges a bot that was killed: compares the calls that the platform received with the bot's store.
 
-Every question in the store must have exactly one answer on the wire, with two exceptions:
+Each question in the store must have exactly one answer that the platform received, with two
+exceptions:
 
 * The answer's row is ``unknown``. Then there is no answer or one. A row may be ``unknown`` only if
   its call was under way at a kill or at a cut of its connection, or began before the bot noticed
@@ -8,9 +9,9 @@ Every question in the store must have exactly one answer on the wire, with two e
 * The question's turn was killed each time that it was started. Then the turn is closed with a
   reason, and the chat gets a message.
 
-With a platform that has a history, every question must be in the store, in the order in which it
-was asked. With any other platform, only the questions that the bot received must be there. Within a
-chat, the answers must be in the order of the questions, and no answer may go to another chat.
+If the platform has a history, every question must be in the store, in the order in which it was
+asked. On any other platform, the questions that the bot received must be there. Within a chat, the
+answers must be in the order of the questions. No answer may go to another chat.
 """
 
 import math
@@ -61,9 +62,8 @@ class Cut:
     def explains(
         self, rows: Iterable[Sequence[Any]], peer_of: Mapping[int, OneBotPeer]
     ) -> set[str]:
-        """The calls in these rows of `UNKNOWN` that the cut can explain: calls of this account that
-        were created before the bot first wrote to the next connection. Later calls use that
-        connection."""
+        """The `UNKNOWN` rows that the cut can explain: calls of this account that were created
+        before the bot first wrote to the next connection. Later calls use that connection."""
         later = (at for number, at in self.peer.spoken_to.items() if number > self.connection)
         until = min(later, default=math.inf)
         return {
@@ -94,8 +94,8 @@ class Outcome:
     unanswered: int = 0
     restarts_s: list[float] = field(default_factory=list)
     seconds: float = 0.0
-    """The whole time. ``quiet_s`` is its last part: from the last kill until everything was
-    answered."""
+    """The duration of the whole round. ``quiet_s`` is its last part, from the last kill until
+    everything was answered."""
     quiet_s: float = 0.0
     faults: list[str] = field(default_factory=list)
     evidence: str = ""
@@ -118,13 +118,13 @@ class Outcome:
 
 
 async def unknown(look: StoreLook) -> set[Question]:
-    """Questions whose answer may have arrived."""
+    """Questions whose answer has an unknown outcome, so it may have arrived."""
     rows = await look.column("SELECT segments FROM deliveries WHERE state = 'unknown'")
     return {question for segments in rows for question in questions(ANSWERED, segments)}
 
 
 async def given_up(look: StoreLook) -> set[Question]:
-    """Questions of turns that the bot has given up, since each attempt was killed."""
+    """Questions of turns that the bot has given up, because each attempt was killed."""
     rows = await look.column(
         "SELECT m.segments FROM messages m JOIN turns t ON t.chat_key = m.chat_key "
         "WHERE t.stop = 'given_up' AND m.author = 'person' AND m.seq <= t.through_seq "

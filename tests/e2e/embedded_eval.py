@@ -28,7 +28,8 @@ import anyio
 
 from nekro_core.agent.prompt.small_prompt import beginnings, small_prompt
 from nekro_core.chat import Author, ChatKey, ChatKind, Record, Sender, Text
-from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings
+from nekro_core.llm.embedded.model import EmbeddedModel
+from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.model import ChatModel, TextDelta
 from nekro_core.plugins.host.builtin import NAMESPACE, builtin_folder, items_in, namespace
 from nekro_core.tools.describe import describe
@@ -124,7 +125,7 @@ async def answer(
 
 
 def box_functions() -> dict[str, Any]:
-    """The functions that a box has as builtins, with a fixed time."""
+    """Return the functions that a box has as builtins, with a fixed time."""
     sys.path.insert(0, str(GUEST))
     try:
         found: dict[str, Any] = importlib.import_module("guest_calculations").functions(lambda: NOW)
@@ -162,8 +163,8 @@ def calls_of(tools: ToolSet, code: str) -> list[Call]:
 
 
 def judge(tools: ToolSet, prompt: Prompt, code: str) -> tuple[bool, bool]:
-    """Whether a right tool is called, and whether such a call has the right arguments and posts
-    what is expected."""
+    """Return whether a right tool is called, and whether such a call has the right arguments and
+    posts what is expected."""
     calls = calls_of(tools, code)
     right = [each for each in calls if each.name in prompt.tools or not prompt.tools]
     holds = any(_holds(prompt, call) for call in right)

@@ -1,8 +1,8 @@
 """Starts bots quickly: a process imports all libraries once and forks a bot for each request.
 
-Importing its libraries takes most of a bot's start. A crash test with hundreds of kills forks its
-bots here; after the fork, the unchanged `bot.py` runs. The process reads requests from stdin and
-writes starts and ends of bots to stdout, each as one line of JSON.
+Importing libraries takes most of a bot's start. A crash test with hundreds of kills forks its bots
+from this process. After the fork, the unchanged `bot.py` runs. The process reads requests from
+stdin and writes starts and ends of bots to stdout, each as one line of JSON.
 """
 
 import asyncio

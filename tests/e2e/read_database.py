@@ -35,9 +35,9 @@ class StoreLook:
             await self._server.close()
 
     async def settled(self) -> None:
-        """Wait until no other client is connected to the server. The server finishes the statements
-        of a killed process. Until then the row of a call may look as if the call had not begun.
-        With SQLite there is no server, so there is nothing to wait for."""
+        """Wait until no other client is connected to the server. The server still finishes the
+        statements of a killed process. Until then the row of a call may look as if the call had not
+        begun. With SQLite there is no server, so this returns at once."""
         with anyio.fail_after(30):
             while self._server is not None and await self.column(_OTHERS):
                 await anyio.sleep(0.01)

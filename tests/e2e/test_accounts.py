@@ -30,7 +30,8 @@ class TwoAccounts:
         self.model = whole.model
 
     async def say(self, group: int, text: str, *, to: str = "", by: int = 10001) -> None:
-        """A person writes in a group of both accounts. ``to`` is the account that they mention."""
+        """Let a person write in a group of both accounts. ``to`` is the account that the person
+        mentions."""
         for peer in (self.first, self.second):
             what = [{"type": "at", "data": {"qq": to}}] if to else []
             await peer.say_in_group(group, by, [*what, {"type": "text", "data": {"text": text}}])
@@ -46,7 +47,7 @@ class TwoAccounts:
 
     async def relay(self, group: int) -> None:
         """Act as the platform: pass each message of an account in the group to the other account.
-        To each text with "foreign", a foreign bot replies and mentions the sender."""
+        To each text that contains "foreign", a foreign bot replies and mentions the sender."""
         told = {FIRST: 0, SECOND: 0}
         while True:
             for peer, other in ((self.first, self.second), (self.second, self.first)):
@@ -116,7 +117,7 @@ async def test_each_of_two_accounts_in_a_group_answers_only_its_own_question(
     assert [text.strip() for text in two.said(two.first, group)] == ["Mei?"]
     assert two.said(two.second, group) == ["Mei here"]
     for key in (first, second):
-        assert len(two.model.asked[key]) == 1, "each was asked once, and answered its own question"
+        assert len(two.model.asked[key]) == 1, "each account must answer only its own question"
 
 
 async def test_accounts_are_named_while_the_bot_runs(two: TwoAccounts) -> None:
@@ -135,7 +136,7 @@ async def test_accounts_are_named_while_the_bot_runs(two: TwoAccounts) -> None:
         refused = await nekro_meanwhile(folder, "accounts", "name", "onebot_v11", "20004", "lin")
         assert refused.status == 1
         assert "a name never moves" in refused.err
-    # The account is lost, and the operator gives its chats to another account.
+    # The account is lost. The operator gives its chats to another account.
     bound = await nekro_meanwhile(folder, "accounts", "bind", "rin", "20005")
     assert bound.out == "account 20005 of onebot_v11 is 'rin' now\n", bound.err
     async with OneBotPeer("20005", TOKEN, two.whole.bot.onebot_url) as fourth:
@@ -161,12 +162,14 @@ async def test_the_cooldown_ends_an_exchange_with_a_foreign_bot(two: TwoAccounts
     said = two.said(two.first, group)
     assert said[:3] == ["foreign 0", "foreign 1", "foreign 2"], "NEKRO_TRIGGER__BURST_TURNS"
     assert said[3].startswith("You wake me faster than I can keep up with.")
-    assert said[4] == "all is well", "a person is answered"
+    assert said[4] == "all is well", (
+        "a question of a person is answered during the cooldown of the bot"
+    )
     assert two.said(two.second, group) == []
 
 
 async def _away(two: TwoAccounts, seconds: float) -> None:
-    """The first account's connection breaks and comes back after ``seconds``."""
+    """Break the first account's connection, and restore it after ``seconds``."""
     group, other = two.whole.group(), two.whole.group()
     key = two.key(two.first, group)
     # The model takes so long that its first send comes while the account is offline.
@@ -182,13 +185,17 @@ async def _away(two: TwoAccounts, seconds: float) -> None:
     await two.first.say_in_group(other, 10002, "nobody's business")
     await two.second.say_in_group(other, 10002, "Mei, are you there?")
     await until(lambda: two.said(two.second, other) == ["all is well"])
-    assert two.said(two.first, other) == [], "nobody speaks for an account that is away"
+    assert two.said(two.first, other) == [], (
+        "the other account must not send for the account that is offline"
+    )
     two.first.reconnect_s = 0.1
     await two.first.wait_connected(seconds + 30)
     await until(lambda: two.said(two.first, group) == ["kept", "both"])
     await until(lambda: len(two.whole.stored(other)) == 1)
     words = [segments[-1]["text"] for segments in two.whole.stored(group)]
-    assert words == [" before", " meanwhile, one", " meanwhile, two"], "in order, each once"
+    assert words == [" before", " meanwhile, one", " meanwhile, two"], (
+        "each message must arrive once and in order"
+    )
     await two.whole.others_are_served()
     assert two.said(two.first, group) == ["kept", "both"]
 
@@ -219,7 +226,7 @@ async def test_a_message_is_sent_once_if_the_peer_answers_after_the_timeout(
     # The call got no answer in time. Then the bot reads the group's history and finds the message.
     await until(lambda: states() == ["sent"])
     await two.whole.others_are_served()
-    assert two.said(two.first, group) == ["once"], "never sent again"
+    assert two.said(two.first, group) == ["once"], "the message must not be sent again"
 
 
 async def test_an_event_that_a_peer_sends_twice_is_handled_once(two: TwoAccounts) -> None:
@@ -237,4 +244,4 @@ async def test_an_event_that_a_peer_sends_twice_is_handled_once(two: TwoAccounts
     said = two.whole.said(group)
     assert len(said) == 3, said
     assert sum(text.startswith("Nekro, nekro-core") for text in said) == 1
-    assert len(two.whole.stored(group)) == 3, "each is stored once"
+    assert len(two.whole.stored(group)) == 3, "each event must be stored once"

@@ -1,7 +1,7 @@
 """Attacks on a whole bot by strangers on the network, by chat members, by the model's code and by
 other users of the machine.
 
-Each attack must fail, and the bot must go on serving everybody else.
+Each attack must fail, and the bot must continue to serve everybody else.
 """
 
 import http.server
@@ -25,7 +25,7 @@ SECRET = "canary-5d1f"
 @pytest.fixture(scope="module")
 async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WholeBot]:
     folder = tmp_path_factory.mktemp("attacks")
-    # The mode that git gives the folder: other users may list it.
+    # This is the mode that git gives the folder: other users may list it.
     (folder / "data").mkdir(mode=0o755)
     (folder / "canary").write_text(SECRET)
     async with whole_bot(folder) as whole:
@@ -60,8 +60,8 @@ def service() -> Iterator[http.server.ThreadingHTTPServer]:
 
 
 async def told(whole: WholeBot, code: str) -> str:
-    """Run code and return the value of its variable ``told``. The code raises it as an error, which
-    always opens a step with the error in the prompt."""
+    """Run code and return the value of its variable ``told``. The code raises this value as an
+    error, because an error always opens a step whose prompt shows it."""
     group = whole.group(fence(f"{code}\nraise RuntimeError(told)"))
     await whole.peer.say_in_group(group, 10001, "go", at_me=True)
     with anyio.fail_after(30):
@@ -264,7 +264,7 @@ async def test_other_users_cannot_read_the_bots_files(whole: WholeBot) -> None:
 
 def kept_files(folder: Path) -> Iterator[tuple[Path, int]]:
     """All files and folders below a folder with their modes, without symbolic links. The bot runs
-    meanwhile: a file that it renames or deletes after the listing is skipped."""
+    at the same time, so a file that it renames or deletes after the listing is skipped."""
     for parent, folders, files in os.walk(folder):
         for path in (Path(parent, name) for name in folders + files):
             try:

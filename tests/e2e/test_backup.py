@@ -90,7 +90,7 @@ async def test_a_restored_bot_has_the_same_chats_plugins_and_media_and_answers(
             }
             assert all(each["turn_id"] for each in ended)
             assert TOKEN.encode() not in (data / "logs" / "bot.log").read_bytes()
-            # What happens after the backup is not in it.
+            # Messages after the backup are not in it.
             assert await whole.ask(other, "after the backup") == [WELL]
         token = bot.token
 
@@ -102,7 +102,8 @@ async def test_a_restored_bot_has_the_same_chats_plugins_and_media_and_answers(
             running_bot(second, **settings) as bot,
             OneBotPeer("20002", TOKEN, bot.onebot_url) as peer,
         ):
-            peer.account.ids = itertools.count(5001).__next__  # the platform's ids go on
+            # the platform continues its message ids
+            peer.account.ids = itertools.count(5001).__next__
             await peer.wait_connected()
             whole = WholeBot(bot, peer, script)
             assert bot.token == token
@@ -115,7 +116,7 @@ async def test_a_restored_bot_has_the_same_chats_plugins_and_media_and_answers(
             assert Path(path).is_relative_to(restored)
             assert Path(path).is_file()
             assert (restored / "plugin_data" / "ann.keeper" / f"{LEAVER}.txt").read_text()
-            # The plugin is loaded, the persona is in force, and nothing is answered again.
+            # The plugin is loaded, the persona takes effect, and nothing is answered again.
             script.replies[f"onebot_v11-group_{group}"] = [
                 fence("keep('again')\nsend_channel_message('from the copy')")
             ]
@@ -127,7 +128,7 @@ async def test_a_restored_bot_has_the_same_chats_plugins_and_media_and_answers(
             assert "saffron-newt" in asked
 
 
-async def test_the_first_start_after_a_restore_lets_plugins_erase_people_again(
+async def test_at_the_first_start_after_a_restore_plugins_erase_people_again(
     tmp_path: Path,
 ) -> None:
     data = tmp_path / "data"
@@ -155,7 +156,7 @@ async def test_the_first_start_after_a_restore_lets_plugins_erase_people_again(
         )
         assert "erased again" in printed
         file = data / "plugin_data" / "ann.keeper" / f"{LEAVER}.txt"
-        assert file.exists(), "only the plugin knows what is in it"
+        assert file.exists(), "the restore must leave the file of a plugin to the plugin"
         async with running_bot(tmp_path, **settings) as bot:
             await until(lambda: not file.exists())
             await until(lambda: not (data / "restored.json").exists())
@@ -181,7 +182,7 @@ async def test_a_prepared_restore_is_carried_out_by_a_restart(tmp_path: Path) ->
         await nekro(tmp_path, "backup", NEKRO_DATA_DIR=str(bot.data))
         assert await whole.ask(group, "saffron-newt") == [WELL]
         (made,) = (bot.data / "backups").glob("*.zip")
-        # As `Backups.prepare_restore` does in the bot.
+        # This is what `Backups.prepare_restore` does in the bot.
         await prepare_restore(made, bot.data, f"sqlite://{bot.data / 'nekro.sqlite3'}")
         assert whole.rows(find, "%saffron-newt%") == [(1,)]
         await bot.stop()

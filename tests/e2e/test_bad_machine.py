@@ -1,4 +1,5 @@
-"""A bot on a bad machine: a full disk, a folder in use, a file that is no database, a wrong token.
+"""A bot on a bad machine: a full disk, a used folder, a database file of another format, a wrong
+token.
 
 A start that cannot succeed ends with one sentence that says what to do, and changes nothing.
 ``tests/cli/test_run_refused.py`` has more such starts.
@@ -30,14 +31,14 @@ NO_MODEL = {"NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1", "NEKRO_LLM__MODEL": 
 
 @pytest.fixture(scope="module")
 async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WholeBot]:
-    # No retry by time within a test: a waiting message is sent because its account is back.
+    # The test does not wait for a retry: a waiting message is sent because its account connects.
     never = {"NEKRO_DELIVERY__RETRY_S": "3600"}
     async with whole_bot(tmp_path_factory.mktemp("machine"), **never) as whole:
         yield whole
 
 
 async def vain_start(folder: Path, data: Path, **settings: str) -> str:
-    """Start a bot that cannot run. Returns what it printed."""
+    """Start a bot that cannot run. Return what it printed."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         str(ROOT / "bot.py"),
@@ -70,7 +71,7 @@ async def test_a_second_start_on_the_same_folder_is_refused(
     await whole.others_are_served()
 
 
-async def test_a_start_on_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+async def test_a_start_on_a_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "nekro.sqlite3").write_bytes(b"no database at all" * 100)
@@ -143,7 +144,7 @@ async def test_sigterm_ends_the_bot_while_streams_are_open(tmp_path: Path) -> No
             took = await whole.bot.stop(signal.SIGTERM)
     assert whole.bot.process is not None
     assert whole.bot.process.returncode == 0
-    assert took < 20, "no stream is waited for"
+    assert took < 20, "the bot must not wait for open streams"
     assert "Traceback" not in whole.bot.log
 
 

@@ -55,7 +55,8 @@ PICTURES = {
     "no size": (bomb(0, 0), "the picture is damaged"),
     "text bomb": (text_bomb(), "the picture is damaged"),
     "lie": (HTML, "it should be image and is text/html"),
-    "svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml"),
+    "broken SVG": (b"<svg xmlns='http://www.w3.org/2000/svg'><g>", "the SVG cannot be drawn"),
+    "huge SVG": (b"<svg xmlns='http://www.w3.org/2000/svg' width='3e5' height='3e5'/>", "gave up"),
     "torso": (png(500, 500)[:-400], "the picture is damaged"),
     "head alone": (png()[:20], "the picture is damaged"),
     "empty": (b"", "empty"),
@@ -173,6 +174,21 @@ async def test_media_from_code_in_a_box_are_checked_too(whole: WholeBot) -> None
     await whole.others_are_served()
 
 
+async def test_an_svg_from_code_is_posted_as_a_picture(whole: WholeBot) -> None:
+    house = (
+        "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 4 3'><path d='M0 3 2 0 4 3z'/></svg>"
+    )
+    code = f"open('house.svg', 'w').write({house!r})\nsend_image('house.svg')"
+    group = whole.group(fence(code))
+    await whole.peer.say_in_group(group, 10001, "a house", at_me=True)
+    await whole.answers(group)
+    (sent,) = [call for call in whole.peer.sends if call.params.get("group_id") == group]
+    (part,) = [part for part in sent.params["message"] if part["type"] == "image"]
+    data = base64.b64decode(part["data"]["file"].removeprefix("base64://"))
+    with Image.open(io.BytesIO(data)) as picture:
+        assert (picture.format, picture.size) == ("PNG", (640, 480))
+
+
 def indented(code: str) -> str:
     return "\n".join(f"    {line}" for line in code.split("\n"))
 
@@ -256,6 +272,6 @@ async def test_events_of_unknown_kinds_or_with_wrong_fields_do_no_harm(whole: Wh
     assert whole.bot.log.count("account 20002 is connected") == connects
     assert whole.peer.connected
     assert len(whole.stored(group)) == 7
-    # The peer gets an answer before the turn is closed.
+    # The turn is closed shortly after the peer gets an answer.
     await until(lambda: set(whole.stops(group)) == {"finished"})
     await whole.logged("which is no JSON")

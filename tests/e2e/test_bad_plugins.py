@@ -160,7 +160,7 @@ async def test_a_failing_handler_raises_an_error_in_the_calling_code(
 
 
 @pytest.mark.parametrize("name", ["wrong_agent", "wrong_parts"])
-async def test_a_handler_that_returns_the_wrong_type_is_named_to_the_model(
+async def test_the_model_is_told_which_handler_returned_a_wrong_type(
     whole: WholeBot, name: str
 ) -> None:
     group = whole.group(fence(f"{name}()"))

@@ -1,4 +1,4 @@
-"""Texts that try to break a bot: each is stored and answered, and is treated as plain text."""
+"""Texts that try to break a bot are stored and answered. Each of them is treated as plain text."""
 
 import json
 import re
@@ -159,7 +159,9 @@ async def test_cq_codes_in_the_bots_own_texts_are_plain_text(whole: WholeBot) ->
 
 
 @pytest.mark.parametrize("name", TEXTS)
-async def test_the_web_api_takes_each_text_or_says_why_not(whole: WholeBot, name: str) -> None:
+async def test_the_web_api_accepts_each_text_or_says_why_it_refuses(
+    whole: WholeBot, name: str
+) -> None:
     room = "/rooms/private_lin/messages"
     body = json.dumps({"speaker": "lin", "text": TEXTS[name]})
     answer = await whole.web.post(room, content=body, headers={"Content-Type": "application/json"})

@@ -1,4 +1,4 @@
-"""A new operator sets a bot up in a browser alone: from the link that the first start prints to a
+"""A new operator sets up a bot only with a browser: from the link that the first start prints to a
 backup that is restored into a new bot.
 
 ``SCREENSHOTS=folder`` saves a picture of each step.
@@ -83,14 +83,14 @@ class EndpointByChat(ModelByChat):
         return super().__call__(asked)
 
 
-async def test_a_bot_is_set_up_backed_up_and_restored_by_the_browser_alone(tmp_path: Path) -> None:
+async def test_a_bot_is_set_up_backed_up_and_restored_only_with_a_browser(tmp_path: Path) -> None:
     expect.set_options(timeout=SLOW_MS)
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
     backup, script = tmp_path / "backup.zip", EndpointByChat()
     script.replies[CHAT] = [GREET] * 9
-    # No weights of the embedded model: without a network, too, the browser is all that one needs.
+    # The weights of the embedded model are missing: the browser is enough without a network, too.
     bare = {"NEKRO_EMBEDDED__DOWNLOAD": "false"}
     async with (
         async_playwright() as playwright,
@@ -118,7 +118,7 @@ async def test_a_bot_is_set_up_backed_up_and_restored_by_the_browser_alone(tmp_p
                 await _makes_a_backup(owner, backup)
             old = _kept(bot)
         async with (
-            # A restart keeps its port.
+            # The bot has a fixed port, because a restart keeps its port.
             running_bot(second, **bare, PORT=str(free_port())) as copy,
             at_the_console(browser, copy.address) as owner,
         ):
@@ -127,7 +127,7 @@ async def test_a_bot_is_set_up_backed_up_and_restored_by_the_browser_alone(tmp_p
             await _finds_everything(owner)
             url = copy.onebot_url
             async with OneBotPeer(ACCOUNT, token, url) as peer:
-                peer.account.ids = count(5001).__next__  # the platform's numbers go on
+                peer.account.ids = count(5001).__next__  # the platform continues its message ids
                 await _is_answered_by_the_copy(owner, peer, script)
 
 
@@ -272,7 +272,7 @@ async def _watches_an_answer(owner: ConsoleOperator, peer: OneBotPeer, script: M
 
 async def _is_asked_beyond_the_quota(owner: ConsoleOperator, peer: OneBotPeer) -> None:
     await peer.say_in_group(GROUP, LIN, " and once more", at_me=True)
-    history = owner.page.locator(".nc-chat-history")  # the page stayed open
+    history = owner.page.locator(".nc-chat-history")  # the page was open all the time
     await expect(history.get_by_text("and once more")).to_be_visible()
     await expect(history.get_by_text("Not answered: the quota is used up")).to_be_visible()
     await owner.picture("refused")
@@ -294,7 +294,7 @@ async def _invites(owner: ConsoleOperator) -> str:
 
 
 async def _joins_and_acts(mia: ConsoleOperator, link: str) -> None:
-    """The second operator sets a password, logs in with it, and acts within her role."""
+    """Let the second operator set a password, log in with it, and act within her role."""
     page = mia.page
     await page.goto(link)
     await page.get_by_label("New password").fill(INVITED_PASSWORD)
@@ -331,7 +331,7 @@ async def _makes_a_backup(owner: ConsoleOperator, backup: Path) -> None:
 
 
 async def _restores(owner: ConsoleOperator, copy: BotProcess, backup: Path) -> None:
-    """Upload the backup into a new bot, and let it restart."""
+    """Upload the backup into a new bot, and restart this bot."""
     page = owner.page
     (link,) = re.findall(r"^ +(http://\S+\?token=\S+)$", copy.log, re.MULTILINE)
     await page.goto(link)
@@ -349,7 +349,8 @@ async def _restores(owner: ConsoleOperator, copy: BotProcess, backup: Path) -> N
     await owner.picture("restore")
     await page.get_by_role("button", name="Restart now, and restore").click()
     await dialog.get_by_role("button", name="Restart now").click()
-    # The page comes back by itself. The old login belonged to the data that was replaced.
+    # The page connects again without a reload. The old login belonged to the data that was
+    # replaced.
     await expect(page.get_by_role("heading", name="Log in")).to_be_visible()
     await owner.picture("restored")
     assert "was restored" in copy.log
@@ -357,7 +358,7 @@ async def _restores(owner: ConsoleOperator, copy: BotProcess, backup: Path) -> N
 
 
 async def _finds_everything(owner: ConsoleOperator) -> None:
-    """The pages of the copy show what was set up in the first bot."""
+    """Check that the pages of the copy show the setup of the first bot."""
     page = owner.page
     await owner.open("Models")
     await expect(page.locator("article", has_text="scripted")).to_contain_text("key set")
@@ -400,7 +401,7 @@ async def _is_answered_by_the_copy(
 
 
 def _kept(bot: BotProcess) -> dict[str, Any]:
-    """What a backup must keep: rows of the database, settings, documents and plugins."""
+    """The data that a backup must keep: rows of the database, settings, documents and plugins."""
     data = bot.data
     plugin = data / "plugin_data" / "ann.greeter" / "config.yaml"
     return {

@@ -1,4 +1,4 @@
-"""The Markdown of a model on the chat page, in a real browser.
+"""A real browser shows the Markdown of a model on the chat page.
 
 ``SCREENSHOTS=docs/images`` saves pictures of the page, wide and narrow, light and dark.
 """

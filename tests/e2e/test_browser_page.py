@@ -1,4 +1,4 @@
-"""A person opens the chat page in a real browser, and everything on it works.
+"""A person opens the chat page in a real browser and uses everything on it.
 
 ``SCREENSHOT=docs/images/chat.png`` saves a picture of the conversation.
 """
@@ -33,7 +33,7 @@ SLOW_MS = 30_000
 
 
 def python(code: str) -> str:
-    """A reply of a model that consists of code."""
+    """A model's reply that consists of this code."""
     return f"```python\n{code}\n```"
 
 
@@ -106,10 +106,10 @@ async def the_whole_bot(folder: Path) -> AsyncIterator[BotPage]:
 async def bot_page(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, anyio_backend: str
 ) -> AsyncIterator[BotPage]:
-    """A running bot's page, one process for all its tests.
+    """The page of a running bot. All tests of the page share one process.
 
-    The bot answers requests for a greeting, a dice, a card and a voice. Asked to wait, it works
-    until it is stopped.
+    The bot answers requests for a greeting, a dice, a card and a voice. If it is asked to wait, it
+    works until it is stopped.
     """
     async with request.param(tmp_path_factory.mktemp("bot")) as running:
         yield running
@@ -237,7 +237,7 @@ async def _rolls_and_shows_its_code(page: Page) -> None:
     await say(page, "roll a 20-sided dice")
     await expect(answers(page)).to_have_count(2)
     await answers(page).last.get_by_role("button", name="Show the code").click()
-    # Every run of the turn is shown, the failed one too.
+    # The page shows every run of the turn, also the failed one.
     runs = page.locator(".nk-run")
     await expect(runs).to_have_count(2)
     await expect(runs.first.locator(".nk-code")).to_contain_text("rol")

@@ -79,7 +79,7 @@ async def test_a_preview_of_a_box_opens_in_a_browser(tmp_path: Path) -> None:
             await page.reload()
             assert await page.evaluate("fetch('/cookies').then(a => a.text())") == "mine=1"
 
-            # A host name that no preview has gives 404, and does not lead to the bot's page.
+            # A host name without a preview gives 404 and does not lead to the bot's page.
             never = await own.goto(url.replace(url[7:39], "a" * 32) + "ui")
             assert never is not None
             assert never.status == 404

@@ -1,5 +1,5 @@
-"""Kills and cut connections while people ask: no answer is lost or doubled. ``make crash`` runs
-longer."""
+"""The bot is killed and connections are cut while people ask questions: no answer is lost or sent
+twice. ``make crash`` runs longer."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -62,8 +62,9 @@ async def test_a_bot_killed_ten_times_on_postgresql_answers_everything_once(
 async def test_a_call_into_a_dead_connection_may_end_as_unknown(
     tmp_path: Path, bots: BotForker, monkeypatch: pytest.MonkeyPatch, has_history: bool
 ) -> None:
-    # The peer stops reading, and closes the connection one second later. So the bot makes calls
-    # that nobody reads. On a real network this gap lasts only as long as a packet travels.
+    # The peer stops reading, and closes the connection one second later. In this second, the bot
+    # makes calls that nobody reads. On a real network, the gap lasts only as long as a packet
+    # travels.
     real = OneBotPeer.abort
 
     def abort(peer: OneBotPeer) -> None:

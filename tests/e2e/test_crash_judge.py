@@ -1,4 +1,4 @@
-"""The judge of the crash test: which calls may have an unknown outcome, and which may not."""
+"""The judge of the crash test accepts some calls with an unknown outcome and reports the others."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""The operator's documents lie in the database: changes of files, of pages and of other processes
-meet there, and a bot with an empty folder has them all."""
+"""The operator's documents are stored in the database. Changes in files, on pages and by other
+processes all reach it, and a bot with an empty folder gets all documents from it."""
 
 import asyncio
 import shutil
@@ -35,7 +35,7 @@ class CupConfig(ConfigBase):
     KEY: str = Field(default="", json_schema_extra=ExtraField(is_secret=True).model_dump())
 '''
 SEEN_S = 2.5
-"""A change of another process is in force within this time, on a busy machine."""
+"""A change of another process takes effect within this time, even on a busy machine."""
 CUP = "plugin_data/ann.cup/config.yaml"
 
 
@@ -98,7 +98,7 @@ async def operate(bot: WholeBot, operation: str, **parameters: Any) -> Any:
     return answer.json()["result"]
 
 
-async def test_documents_of_the_database_are_edited_everywhere_and_opened_from_nothing(
+async def test_documents_in_the_database_are_edited_everywhere_and_reach_a_bot_with_an_empty_folder(
     tmp_path: Path, url: str
 ) -> None:
     data = tmp_path / "one" / "data"
@@ -108,11 +108,11 @@ async def test_documents_of_the_database_are_edited_everywhere_and_opened_from_n
     place = {"NEKRO_DOCUMENTS": "database"} | ({"NEKRO_DATABASE_URL": url} if url else {})
     rows = Rows(data, url)
     async with whole_bot(tmp_path / "one", **place) as bot:
-        # What was there at the first start is in the database.
+        # The files that existed at the first start are in the database.
         assert (await rows.newest("settings.toml")).startswith("# ours\n")
         await reached(rows, CUP, "SIZE: 1")
 
-        # A file that is edited by hand.
+        # Somebody edits a file by hand.
         group = bot.group()
         (data / "settings.toml").write_text('# ours\n[agent]\npersona = "You are Ann."\n')
         await bot.logged("changed settings are in force")
@@ -120,7 +120,7 @@ async def test_documents_of_the_database_are_edited_everywhere_and_opened_from_n
         await bot.ask(group)
         assert "You are Ann." in str(bot.prompts(group)[-1].messages)
 
-        # A half-written one stays here, and the last good one in force.
+        # A half-written file stays in the folder, and the last valid version stays in effect.
         (data / "settings.toml").write_text('[agent]\npersona = "You are')
         await bot.logged("settings.toml, line 2: not TOML")
         await bot.logged("until it is mended, other processes do not get it")
@@ -128,14 +128,14 @@ async def test_documents_of_the_database_are_edited_everywhere_and_opened_from_n
         await bot.ask(group)
         assert "You are Ann." in str(bot.prompts(group)[-1].messages)
 
-        # Another process.
+        # Another process changes the document.
         await rows.write("settings.toml", '[agent]\npersona = "You are Bo."\n')
         began = time.monotonic()
         await until(lambda: "You are Bo." in (data / "settings.toml").read_text())
         await until(lambda: bot.bot.log.count("changed settings are in force") == 2)
         assert time.monotonic() - began < SEEN_S
         (kept,) = (data / "conflicts").iterdir()
-        assert kept.read_text().endswith("You are"), "the half-written text is not lost"
+        assert kept.read_text().endswith("You are"), "the half-written text must be kept in a file"
         await rows.write("conduct.toml", '[chats."onebot_v11-group_40001"]\npersona = "Cy."\n')
         await until((data / "conduct.toml").exists)
         for _ in range(50):
@@ -145,7 +145,7 @@ async def test_documents_of_the_database_are_edited_everywhere_and_opened_from_n
         else:
             raise AssertionError("the policy of the other process is not in force")
 
-        # Pages and commands.
+        # Pages and commands change documents.
         await operate(bot, "personas.save", persona="ねこ", text="You are a cat.")
         assert "You are a cat." in await rows.newest("personas/ねこ.json")
         form = (await bot.web.get("/operator/plugins/form", params={"plugin": "ann.cup"})).json()
@@ -161,13 +161,13 @@ async def test_documents_of_the_database_are_edited_everywhere_and_opened_from_n
         await until(lambda: "SIZE: 5" in (data / CUP).read_text())
         assert stat.S_IMODE((data / CUP).stat().st_mode) == 0o600
         earlier = await rows.run(f"SELECT COUNT(*) FROM documents WHERE name = '{CUP}'")
-        assert earlier[0][0] == 2, "its earlier texts, with a key, are not kept by the bot"
+        assert earlier[0][0] == 2, "the bot must not keep earlier versions of a document with a key"
 
         set_here = await nekro_meanwhile(tmp_path / "one", "set", "agent.language", "ja")
         assert set_here.status == 0, set_here.err
         await reached(rows, "settings.toml", 'language = "ja"')
 
-    # A bot with an empty folder has all of it.
+    # A bot with an empty folder gets all documents.
     other = tmp_path / "other" / "data"
     other.mkdir(parents=True)
     (other / "plugins").mkdir()

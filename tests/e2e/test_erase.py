@@ -109,7 +109,7 @@ async def test_no_trace_of_an_erased_person_is_found(tmp_path: Path) -> None:
             picture_bytes[200:260],
         )
         before = {each.partition(" in ")[0] for each in found_in(data, *traces)}
-        assert len(before) == len(traces), "each trace was there to be erased"
+        assert len(before) == len(traces), "each trace must be there before the erasure"
 
         (plan,) = await whole_says(whole, group, "/erase me")
         assert "I would forget" in plan
@@ -117,7 +117,9 @@ async def test_no_trace_of_an_erased_person_is_found(tmp_path: Path) -> None:
         assert said.startswith("Forgotten: "), said
         assert "by hand" not in said
         await whole.logged("a person was erased")
-        assert [*found_in(data, *traces)] == [], "while the bot runs, write-ahead log and all"
+        assert [*found_in(data, *traces)] == [], (
+            "no trace may be left while the bot runs, also in the write-ahead log"
+        )
 
         # The platform still has the messages, but the bot does not fetch them again.
         peer.abort()
@@ -125,14 +127,16 @@ async def test_no_trace_of_an_erased_person_is_found(tmp_path: Path) -> None:
         await peer.wait_connected()
         await whole.others_are_served()
         kept = {each.partition(" in ")[0] for each in found_in(data, *KEPT)}
-        assert len(kept) == len(KEPT), "what others said and got is still there"
-        assert whole.rows("SELECT SUM(prompt_tokens) > 0 FROM steps") == [(1,)], "what it cost too"
+        assert len(kept) == len(KEPT), "messages of other people and the answers to them must stay"
+        assert whole.rows("SELECT SUM(prompt_tokens) > 0 FROM steps") == [(1,)], (
+            "the counted tokens must stay"
+        )
         await bot.stop()
-    assert [*found_in(data, *traces)] == [], "and after its end"
+    assert [*found_in(data, *traces)] == [], "no trace may be left after the bot has ended"
 
 
 async def whole_says(whole: WholeBot, group: int, line: str) -> list[str]:
-    """The leaver sends a command. Returns what the bot sends to the group."""
+    """Let the leaver send a command. Return what the bot sends to the group."""
     before = len(whole.said(group))
     await whole.peer.say_in_group(group, LEAVER, line)
     return (await whole.answers(group, before + 1))[before:]
@@ -142,7 +146,8 @@ async def everything(whole: WholeBot, group: int, picture_bytes: bytes) -> None:
     """Leave traces of the leaver in every possible place."""
     peer, key = whole.peer, f"onebot_v11-group_{group}"
     encoded = f"base64://{base64.b64encode(picture_bytes).decode()}"
-    # Words and a picture, and code that prints, stores data, writes a file and sets a timer.
+    # The leaver sends words and a picture, and lets code print, store data, write a file and set a
+    # timer.
     code = (
         f"keep('{WORDS[0]}')\nopen('notes.txt', 'w').write('{WORDS[1]}')\n"
         f"print('{WORDS[2]}')\nset_timer('remind {LEAVER} of the {WORDS[3]}', in_minutes=500)\n"
@@ -161,7 +166,7 @@ async def everything(whole: WholeBot, group: int, picture_bytes: bytes) -> None:
     )
     await whole.answers(group, 2)
     await peer.notice("notify", group_id=group, sub_type="poke", user_id=STAYER, target_id=LEAVER)
-    # A private chat with the leaver.
+    # The leaver writes in a private chat.
     private = f"onebot_v11-private_{LEAVER}"
     whole.model.replies[private] = [fence(f"send_channel_message('to you alone: {WORDS[4]}')")]
     await peer.say_in_private(LEAVER, f"and in private the {WORDS[4]}")

@@ -1,4 +1,5 @@
-"""In a OneBot group the bot goes on talking with people who talk to it, and with nobody else."""
+"""In a OneBot group the bot continues to answer people who talk to it, and does not answer
+others."""
 
 import json
 from collections.abc import AsyncIterator
@@ -17,7 +18,7 @@ async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Whole
 
 
 def decisions(whole: WholeBot, group: int) -> list[tuple[str, str, str]]:
-    """Text, decision and detail of each message of people in a group."""
+    """The text, the decision and the detail of each message that people sent to a group."""
     rows = whole.rows(
         "SELECT segments, decision, decision_detail FROM messages "
         "WHERE chat_key = ? AND author = 'person' ORDER BY seq",

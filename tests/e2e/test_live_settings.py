@@ -1,4 +1,4 @@
-"""The operator changes settings while the bot runs: the next answer shows it."""
+"""The operator changes settings while the bot runs, and the next answer uses them."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -23,7 +23,7 @@ def settings_of(bot: WholeBot) -> Path:
 
 
 async def save(bot: WholeBot, text: str) -> None:
-    """Save the file as an editor does, and wait until the bot has taken it over."""
+    """Save the file as an editor does, and wait until the bot has applied it."""
     before = bot.bot.log.count("changed settings are in force")
     settings_of(bot).write_text(text)
     await until(lambda: bot.bot.log.count("changed settings are in force") > before)

@@ -1,4 +1,4 @@
-"""What a MaiBot plugin reads of a OneBot message: the mention in a command, and the names."""
+"""A MaiBot plugin reads a OneBot message: the mention in a command, and the names."""
 
 from pathlib import Path
 

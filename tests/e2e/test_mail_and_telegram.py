@@ -1,4 +1,5 @@
-"""The whole bot with a mailbox and with a Telegram account. On Telegram it is killed once."""
+"""A whole bot uses a mailbox and a Telegram account. During the test with Telegram, it is killed
+once."""
 
 import json
 import signal
@@ -61,7 +62,7 @@ async def test_a_mail_is_answered_in_its_thread(tmp_path: Path) -> None:
             assert PASSWORD not in bot.log
 
 
-async def test_a_kill_loses_and_doubles_no_message_on_telegram(tmp_path: Path) -> None:
+async def test_a_kill_on_telegram_loses_no_message_and_sends_none_twice(tmp_path: Path) -> None:
     async with TelegramPeer() as peer, ScriptedModelServer(answer) as scripted:
         peer.account.chat(GROUP)
         bots = [{"token": TOKEN, "api_server": peer.address}]
@@ -75,7 +76,7 @@ async def test_a_kill_loses_and_doubles_no_message_on_telegram(tmp_path: Path) -
             await peer.say(10009, 10009, "said while nobody listens")
             await bot.start()
             await peer.until(lambda: 10009 in _chats(peer), 60)
-            # A message that was being sent at the kill is not sent again, since Telegram cannot
+            # A message that was being sent at the kill is not sent again, because Telegram cannot
             # tell whether it arrived.
             with anyio.fail_after(60):
                 while {*_chats(peer)} | _in_doubt(bot) != {10001, 10002, 10003, 10009}:

@@ -1,4 +1,4 @@
-"""The bot on Matrix is killed, and its homeserver disconnects: no message is lost or doubled."""
+"""The bot on Matrix is killed, and its homeserver disconnects. No message is lost or sent twice."""
 
 import re
 import sqlite3
@@ -51,7 +51,7 @@ async def test_the_bot_goes_on_after_a_kill_and_a_lost_homeserver(tmp_path: Path
             said += [await stage.say(f"number {number}", mention=True) for number in (2, 3)]
             await bot.start()
             answers = await _answered(stage, "to 3")
-            assert len(answers) <= 3, "nothing is answered twice"
+            assert len(answers) <= 3, "no message may be answered twice"
             assert _heard(bot, stage.chat_key) == said
 
             await stage.proxy.go_away()
@@ -80,7 +80,7 @@ async def _answered(stage: MatrixStage, ending: str) -> list[str]:
 
 
 def _state(bot: BotProcess, ending: str) -> str:
-    """The state of the bot's newest message, if it ends so."""
+    """The state of the bot's newest message, if its text ends with ``ending``."""
     connection = sqlite3.connect(f"file:{bot.data / 'nekro.sqlite3'}?mode=ro", uri=True)
     query = "SELECT state, segments FROM messages WHERE author = 'bot' ORDER BY seq DESC LIMIT 1"
     try:

@@ -1,4 +1,4 @@
-"""A whole bot receives voices, and sends voices and large files."""
+"""A whole bot receives voice messages, and sends voice messages and large files."""
 
 import base64
 import hashlib

@@ -110,7 +110,7 @@ async def on_stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
 async def test_one_conversation(on_stage: BotOnStage) -> None:
     stage = on_stage.stage
 
-    # A person mentions the bot. The bot mentions the person and replies to that message.
+    # A person mentions the bot. The bot replies to this message and mentions the person.
     said = await stage.say(GREETING, mention=True)
     (greeting,) = await stage.seen(1)
     assert greeting.text.strip() == "Good evening!"
@@ -155,7 +155,8 @@ async def test_one_conversation(on_stage: BotOnStage) -> None:
     assert (file.kind, file.name, file.data.decode()) == ("file", "notes.txt", NOTES)
     so_far += 3
 
-    # Both send a long text. If it does not fit, it is sent in pieces, and nothing is lost.
+    # The person and the bot send long texts. A text that does not fit is sent in pieces, and no
+    # part is lost.
     said = await stage.say(LONG_SAID, mention=True)
     pieces = await _until_whole(stage, so_far)
     assert " ".join(" ".join(pieces).split()) == " ".join(LONG.split())
@@ -165,7 +166,7 @@ async def test_one_conversation(on_stage: BotOnStage) -> None:
 
 
 async def _until_whole(stage: Stage, before: int) -> list[str]:
-    """Wait for the last words of the long text. Returns its pieces."""
+    """Wait for the last words of the long text. Return the pieces of the text."""
     count = before + 1
     while True:
         pieces = [message.text for message in (await stage.seen(count))[before:]]
@@ -179,7 +180,7 @@ def _words(segments: list[dict[str, Any]]) -> str:
 
 
 def _pixel(data: bytes) -> tuple[int, ...]:
-    """The rough colour in the middle. It is rough because a platform may re-encode a picture."""
+    """The colour in the middle, in coarse steps, because a platform may re-encode the picture."""
     with Image.open(io.BytesIO(data)) as picture:
         colour = picture.convert("RGB").getpixel((picture.width // 2, picture.height // 2))
     assert isinstance(colour, tuple)

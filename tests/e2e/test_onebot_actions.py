@@ -1,4 +1,4 @@
-"""``ctx.send.command`` of a MaiBot plugin on an OneBot account: the calls on the wire."""
+"""``ctx.send.command`` of a MaiBot plugin calls actions of a OneBot account."""
 
 import json
 from pathlib import Path
@@ -72,7 +72,7 @@ async def test_each_action_reaches_the_account_of_the_chat(tmp_path: Path) -> No
             return [each.params for each in peer.calls if each.action == action]
 
         for asked, action, params in ASKED:
-            elsewhere = asked  # the chat decides the group, not an argument
+            elsewhere = asked  # the action uses the group of the chat and ignores this argument
             if isinstance(asked, dict):
                 elsewhere = {**asked, "args": {**asked["args"], "group_id": 1}}
             assert await acts(whole, group, elsewhere) == "done: True", action
@@ -81,7 +81,7 @@ async def test_each_action_reaches_the_account_of_the_chat(tmp_path: Path) -> No
         said = await peer.say_in_group(group, MEI, "spam")
         deleting = {"name": "delete_msg", "args": {"message_id": str(said)}}
         assert await acts(whole, group, deleting) == "done: True"
-        assert await acts(whole, group, deleting) == "done: False", "it is gone already"
+        assert await acts(whole, group, deleting) == "done: False", "the message was deleted before"
         assert [each["message_id"] for each in called("delete_msg")] == [said] * 2
 
         peer.answer("set_group_ban", Failed(102, "no admin"))

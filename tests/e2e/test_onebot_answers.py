@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from nekro_core.llm.embedded import EmbeddedSettings, ensure_weights
+from nekro_core.llm.embedded.fetch import ensure_weights
+from nekro_core.llm.embedded.settings import EmbeddedSettings
 from tests.e2e.bot_process import running_bot
 from tests.e2e.whole_bot import TOKEN, WholeBot, until, whole_bot
 from tests.peers.onebot_v11 import OneBotPeer
@@ -42,7 +43,7 @@ def is_picture(data: bytes) -> bool:
 
 
 def is_audible(data: bytes) -> bool:
-    """16-bit PCM that is longer than a third of a second and not silent."""
+    """Return True if this is 16-bit PCM longer than a third of a second and not silent."""
     with wave.open(io.BytesIO(data)) as sound:
         assert sound.getsampwidth() == 2
         frames = sound.readframes(sound.getnframes())
@@ -70,7 +71,7 @@ async def test_a_mention_is_answered_with_text_picture_and_voice(whole: WholeBot
     assert is_audible(payload(voice.segments[0]))
     assert {call.params["group_id"] for call in (text, picture, voice)} == {group}
     await until(lambda: whole.stops(group) == ["finished"])
-    (asked,) = whole.prompts(group)  # One request: the turn had a single step.
+    (asked,) = whole.prompts(group)  # there is one request, because the turn had a single step
     prompt = str(asked.messages)
     assert "good evening, all three please" in prompt
     assert "send_tts_voice(" in prompt
@@ -81,15 +82,15 @@ async def test_a_message_is_sent_while_the_model_still_writes(whole: WholeBot) -
     group = whole.group(Answer(chunks=code))
     assert await whole.ask(group) == ["first"]
     (asked,) = whole.prompts(group)
-    assert not asked.finished, "the model had finished before"
+    assert not asked.finished, "the message must be sent before the model has finished"
 
 
 @pytest.mark.embedded
 @pytest.mark.long
 @pytest.mark.timeout(400)
 async def test_the_embedded_model_answers_over_the_same_wire(tmp_path: Path) -> None:
-    """The bot without settings, key or model server. Before the first answer, the model reads its
-    prompt, which takes half a minute on two slow cores."""
+    """The bot has no settings, no key and no model server. Before the first answer, the embedded
+    model reads its prompt, which takes half a minute on two slow cores."""
     weights = await ensure_weights(EmbeddedSettings(), Path("data/models"), print)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "models").symlink_to(weights.parent.absolute())

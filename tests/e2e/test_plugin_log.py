@@ -1,4 +1,5 @@
-"""What plugins of all three worlds log is told by their names, not by those of their modules."""
+"""Log lines of plugins (ours, Nekro Agent's and MaiBot's) show the name of the plugin, not of a
+module."""
 
 from pathlib import Path
 
@@ -66,7 +67,7 @@ async def test_lines_of_plugins_name_the_plugin(tmp_path: Path) -> None:
         lines = whole.bot.log.splitlines()
 
     def teller(words: str) -> str:
-        """What stands before the words in their line."""
+        """The name in the log line that contains these words."""
         return next(line.partition(" | ")[0] for line in lines if words in line).split()[-1]
 
     assert teller("the kettle is on") == "local/tea"
@@ -76,5 +77,5 @@ async def test_lines_of_plugins_name_the_plugin(tmp_path: Path) -> None:
     log = "\n".join(lines)
     assert "local/tea.Spilt: on the table" in log
     assert "cannot import name 'no_such_module' from 'local/broken'" in log
-    assert "module=local/dice_cup" in log  # a line of NoneBot's about the matcher
+    assert "module=local/dice_cup" in log  # this line of NoneBot is about the plugin's matcher
     assert "nekro_local_" not in log

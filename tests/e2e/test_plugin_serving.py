@@ -51,7 +51,9 @@ async def test_the_documented_plugin_serves_commands_page_and_webhook(tmp_path: 
             await say(group, 10001, "/shelf clear")
             assert (await whole.answers(group, 3))[2].startswith("Throw 1 books away?")
             await say(group, 10002, "yes", at_me=True)
-            assert (await whole.answers(group, 4))[3] == WELL, "what others say is the agent's"
+            assert (await whole.answers(group, 4))[3] == WELL, (
+                "the agent answers messages that are not commands"
+            )
             await say(group, 10001, "2")
             assert (await whole.answers(group, 5))[4] == "They stay."
 
@@ -62,7 +64,7 @@ async def test_the_documented_plugin_serves_commands_page_and_webhook(tmp_path: 
             assert wrong.status_code == 404
             assert hook.rpartition("/")[2] not in whole.bot.log
 
-            assert len(whole.prompts(group)) == 1, "no command was taken for a question"
+            assert len(whole.prompts(group)) == 1, "a command must not start a turn"
         await whole.bot.stop(signal.SIGKILL)
         await whole.bot.start()
-        assert addresses(whole)[1] == hook, "the address outlives the bot"
+        assert addresses(whole)[1] == hook, "the address stays the same after a restart"

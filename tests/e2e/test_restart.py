@@ -9,7 +9,7 @@ from tests.cli.nekro import nekro_meanwhile
 from tests.e2e.whole_bot import WELL, fence, until, whole_bot
 
 BACK_S = 5.0
-"""Seconds within which the bot answers again."""
+"""The bot must answer again within this time, in seconds."""
 
 
 def free_port() -> int:
@@ -26,13 +26,14 @@ async def test_the_bot_is_back_within_five_seconds(tmp_path: Path) -> None:
         done = await nekro_meanwhile(tmp_path, "restart")
         assert done.status == 0, done.err
         took = float(done.out.rsplit(", ", 1)[1].removesuffix(" s\n"))
-        # On a machine that is busy with other tests, the first start was slow too.
+        # If the machine is busy with other tests, the first start was slow too, and the limit is
+        # longer.
         assert took < max(BACK_S, 2 + 2 * bot.bot.started_in)
         running = json.loads((bot.bot.data / "running.json").read_text())
         assert running["pid"] == pid, "a service manager sees the same process"
 
 
-async def test_a_turn_in_flight_goes_on_after_a_restart(tmp_path: Path) -> None:
+async def test_a_running_turn_continues_after_a_restart(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text(f"NEKRO_DATA_DIR={tmp_path / 'data'}\n")
     # The peer connects again to the same port.
     async with whole_bot(tmp_path, PORT=str(free_port())) as bot:
@@ -47,7 +48,7 @@ async def test_a_turn_in_flight_goes_on_after_a_restart(tmp_path: Path) -> None:
         assert await bot.answers(group, 2) == ["first", "second"]
 
 
-async def test_a_bot_with_wrong_settings_is_not_restarted(tmp_path: Path) -> None:
+async def test_a_bot_with_invalid_settings_is_not_restarted(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text(f"NEKRO_DATA_DIR={tmp_path / 'data'}\n")
     async with whole_bot(tmp_path) as bot:
         (bot.bot.data / "settings.toml").write_text("[agent]\nnames = 3\n")
@@ -59,7 +60,9 @@ async def test_a_bot_with_wrong_settings_is_not_restarted(tmp_path: Path) -> Non
         await bot.others_are_served()
 
 
-async def test_a_restart_during_the_end_does_not_start_the_bot_again(tmp_path: Path) -> None:
+async def test_a_restart_that_is_requested_during_the_shutdown_does_not_start_the_bot_again(
+    tmp_path: Path,
+) -> None:
     async with whole_bot(tmp_path) as bot:
         bot.bot.process.send_signal(signal.SIGTERM)
         bot.bot.process.send_signal(signal.SIGUSR2)

@@ -1,7 +1,7 @@
 """Three tasks, solved by a model that writes code, one that calls functions, and an MCP client.
 
-All three use the same tools of one plugin. The first call of each task makes a secret. The script
-cannot know the secret and must pass it from the result of that call to the next call. The plugin
+All three use the same tools of one plugin. The first call of each task returns a secret. The script
+does not know the secret and must pass it from the result of this call to the next call. The plugin
 records what it returned and what it received.
 """
 
@@ -102,7 +102,7 @@ Results = list[str]
 
 
 def next_calls(task: str, results: Results) -> list[Call]:
-    """The next calls of a caller that calls functions, given the results so far."""
+    """The next calls of a program or model that calls functions, given the results so far."""
     match task, results:
         case "vault", []:
             return [Call("look_into_drawer", {"colour": "red"})]
@@ -142,8 +142,8 @@ def _mark(text: str) -> str:
 
 
 def script(asked: Asked) -> Reply:
-    """The script of both models: a model that is offered functions calls them, the other writes
-    code."""
+    """The script of both models. If the request offers functions, the model calls them. Otherwise
+    it writes code."""
     (task,) = set(re.findall(r"> solve the (\w+)", str(asked.messages)))
     if "tools" not in asked.body:
         first = all(message["role"] != "assistant" for message in asked.messages)
@@ -233,7 +233,7 @@ async def test_an_mcp_client_solves_all_tasks(bot: BotProcess, account: Account)
 
 
 async def test_an_invented_secret_is_refused(bot: BotProcess, account: Account) -> None:
-    """This shows that the checks above can fail."""
+    """This test shows that the checks above can fail."""
     async with httpx.AsyncClient(
         headers={"Authorization": f"Bearer {bot.token}"}, timeout=60
     ) as web:

@@ -1,4 +1,4 @@
-"""What the process's log shows, and how the process ends."""
+"""The process ends properly, and its log shows no secret."""
 
 import json
 import signal
@@ -13,7 +13,7 @@ from tests.peers.scripted_model import Answer, ScriptedModelServer
 pytestmark = pytest.mark.long
 
 END_S = 60.0
-"""The bot ends in 3 s. A busy machine may take longer."""
+"""The bot usually ends within 3 s. A busy machine may take longer."""
 
 
 async def test_sigterm_ends_the_bot_properly_during_a_stream_and_a_turn(
@@ -46,7 +46,9 @@ async def test_sigterm_ends_the_bot_properly_during_a_stream_and_a_turn(
                 assert not line.startswith("event: error")
             assert bot.process.returncode == 0
     assert not (bot.data / "running.json").exists()
-    assert not (bot.data / "nekro.sqlite3-wal").exists(), "the database was closed, not dropped"
+    assert not (bot.data / "nekro.sqlite3-wal").exists(), (
+        "the bot must close the database, which removes this file"
+    )
     assert "Traceback" not in bot.log
 
 

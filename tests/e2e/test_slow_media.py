@@ -26,7 +26,7 @@ async def test_only_the_chat_with_slow_media_waits_and_only_once(tmp_path: Path)
             curious = whole.group(
                 fence(f"try:\n    {reach}\nexcept ToolError as error:\n    print(error)")
             )
-            await whole.ask(quick)  # The box and the model are warm from here on.
+            await whole.ask(quick)  # the box and the model are ready after this question
             began = anyio.current_time()
             for number in range(3):
                 pictures = [image("x.png", f"{files.address}/{number}-{n}") for n in range(4)]

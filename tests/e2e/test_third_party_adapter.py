@@ -90,7 +90,7 @@ class LineServer:
                 await self.say(type="sent", key=line["key"], id=f"b{len(self.sent)}")
 
 
-async def test_a_bot_runs_with_a_new_adapter_without_an_edit_anywhere_else(tmp_path: Path) -> None:
+async def test_a_bot_runs_with_a_new_adapter_without_any_other_change(tmp_path: Path) -> None:
     made = await nekro_meanwhile(tmp_path, "adapter", "new", "tcp_lines")
     assert made.status == 0, made.err
     script = ModelByChat()
@@ -114,8 +114,10 @@ async def test_a_bot_runs_with_a_new_adapter_without_an_edit_anywhere_else(tmp_p
             assert "left out" not in bot.log
         (_, asked) = script.asked["tcp_lines-group_lobby"]
         prompt = str(asked.messages)
-        assert "good evening, bot" in prompt, "what was said before is remembered"
-        assert "not for you" in prompt, "and what was not for the bot too"
+        assert "good evening, bot" in prompt, "the prompt must have the earlier message"
+        assert "not for you" in prompt, (
+            "the prompt must also have the message that was not for the bot"
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A bot is killed while timers of many chats are due: each timer is answered once."""
+"""A bot is killed while timers of many chats are due. Each timer is answered once."""
 
 import json
 import random

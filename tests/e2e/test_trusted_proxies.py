@@ -42,7 +42,7 @@ async def log_in(bot: BotProcess, **headers: str) -> httpx.Response:
         return answer
 
 
-async def test_forwarded_headers_are_ignored_by_default(tmp_path: Path) -> None:
+async def test_forwarded_headers_are_ignored_without_a_named_proxy(tmp_path: Path) -> None:
     async with bot_behind(tmp_path) as bot:
         statuses = []
         for last in range(MAX_FAILURES + 2):
@@ -91,7 +91,7 @@ def test_a_proxy_is_recognized_on_a_dual_stack_socket() -> None:
         ('["::/0"]', "is everybody"),
     ],
 )
-def test_an_entry_that_is_no_proxy_address_is_refused(
+def test_an_entry_that_is_not_a_proxy_address_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, said: str
 ) -> None:
     monkeypatch.setenv("NEKRO_WEB__TRUSTED_PROXIES", written)

@@ -1,4 +1,4 @@
-"""Data folders of older versions are opened by this one."""
+"""This version opens data folders of older versions."""
 
 import subprocess
 from pathlib import Path
@@ -14,11 +14,12 @@ pytestmark = pytest.mark.long
 FIRST_PROMPTS = "ec1cceb1"
 """The first commit of the main branch that stores what the model was shown."""
 NO_PROMPTS = "c26168bb"
-"""The commit before it."""
+"""The commit before `FIRST_PROMPTS`."""
 
 
 def known(commit: str) -> str:
-    """The commit, if this checkout has it: that of a release has no history."""
+    """Return the commit if this checkout has it, else skip the test: a checkout of a release has no
+    history."""
     asked = ["git", "cat-file", "-e", f"{commit}^{{commit}}"]
     if subprocess.run(asked, cwd=ROOT, check=False, capture_output=True).returncode:
         pytest.skip(f"this checkout has no commit {commit}")
@@ -26,7 +27,7 @@ def known(commit: str) -> str:
 
 
 @pytest.mark.parametrize("commit", [NO_PROMPTS, FIRST_PROMPTS], ids=["without", "with"])
-async def test_old_prompts_are_shown_byte_for_byte_or_said_to_be_unknown(
+async def test_old_prompts_are_shown_byte_for_byte_or_the_bot_says_that_they_were_not_stored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], commit: str
 ) -> None:
     await upgrade(known(commit), tmp_path)
@@ -35,7 +36,7 @@ async def test_old_prompts_are_shown_byte_for_byte_or_said_to_be_unknown(
     assert ("the old bot kept no prompts" in said) == (commit == NO_PROMPTS)
 
 
-async def test_old_prompts_on_a_server_are_shown_byte_for_byte(
+async def test_old_prompts_on_a_database_server_are_shown_byte_for_byte(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], postgres: PostgresServer
 ) -> None:
     await upgrade(known(FIRST_PROMPTS), tmp_path, await postgres.empty_database())

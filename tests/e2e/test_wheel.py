@@ -28,13 +28,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path) -> Path:
-    """A new environment with only the wheel. Its dependencies are imported from this one."""
+    """A new environment with only the wheel. Its dependencies are imported from the environment of
+    the tests."""
     folder = wheel.parent / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     _pip("--python", str(folder / "bin" / "python"), "install", "--no-deps", "--no-index", wheel)
     (packages,) = folder.glob("lib/python*/site-packages")
-    # Python imports from a folder named in a .pth file, but ignores .pth files in that folder. So
-    # it does not find the checkout, which a .pth file of this environment names.
+    # Python searches the folders that a .pth file names, but ignores the .pth files in these
+    # folders. So Python does not find the checkout, which a .pth file of the environment of the
+    # tests names.
     (packages / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder
 

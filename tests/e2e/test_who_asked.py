@@ -31,7 +31,7 @@ _ASKED = re.compile(r" NEW(?: [a-z ]+)?\n> (?:@you ?)?(.*)")
 
 
 def reply(asked: Asked) -> str:
-    """The reply of a model that carries out every message marked NEW."""
+    """The reply of a model that fulfils every request in a message marked NEW."""
     wishes = _ASKED.findall(asked.last_user_text)
     return fence(
         "\n".join(f"who_asks({wish!r})\nset_timer({wish!r}, in_minutes=500)" for wish in wishes)
@@ -70,7 +70,7 @@ async def test_an_operators_message_gives_no_rights_to_others(tmp_path: Path) ->
 
         await until(lambda: len(_rows(bot.data, "SELECT id FROM turns WHERE ended > 0")) == 2)
 
-        # Erasing a person deletes their data and nobody else's.
+        # Erasing a person deletes only the data of this person.
         await peer.say_in_group(GROUP, OPERATOR, "/erase me sure")
         await until(lambda: "a person was erased" in bot.log)
         left = _rows(bot.data, "SELECT text FROM timers")

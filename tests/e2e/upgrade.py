@@ -2,10 +2,10 @@
 
 The old bot answers people, stores a plugin's value, is switched off in one chat, sets a timer, and
 is killed in the middle of a turn. The new bot starts on the same folder and database. It must know
-the history, go on with the stored value, stay silent in the switched-off chat, answer the timer,
-finish the turn, and send nothing a second time. It shows what the model was shown in the old turns,
-byte for byte as the old bot sent it; if the old bot did not store that, it says so. The old code
-comes from git and uses the packages that are installed here. The second command uses PostgreSQL::
+the history, use the stored value, stay silent in the chat that is off, answer the timer, finish the
+turn, and send nothing twice. It shows the prompts of the old turns byte for byte as the old bot
+sent them, or says that the old bot did not store them. The old code comes from git and uses the
+packages that are installed here. The second command uses PostgreSQL::
 
     make upgrade FROM=e61814b
     make upgrade FROM=e61814b ARGS="--database postgres"
@@ -32,7 +32,8 @@ from tests.peers.scripted_model import Answer, ScriptedModelServer
 
 OPERATOR = 10009
 DUE_S = 12.0
-"""Seconds until the timer is due, which is after the old bot's end and soon after the new start."""
+"""Seconds until the timer is due: after the old bot's end and soon after the start of the new
+bot."""
 SILENT_S = 3.0
 """How long the test watches the chat in which the new bot must send nothing."""
 PLUGIN = '''
@@ -71,7 +72,8 @@ def old_code(commit: str, folder: Path) -> Path:
 
 
 async def upgrade(commit: str, folder: Path, database_url: str = "") -> None:
-    """Run the old bot, then the new one. Raises `AssertionError` with what was lost or doubled."""
+    """Run the old bot, then the new one. Raises `AssertionError` if something was lost or sent
+    twice."""
     old = old_code(commit, folder / "old")
     plugins = folder / "data" / "plugins"
     plugins.mkdir(parents=True)
@@ -137,14 +139,16 @@ async def upgrade(commit: str, folder: Path, database_url: str = "") -> None:
             print(f"{kept} prompts of the old bot are shown byte for byte", flush=True)
         else:
             print("the old bot kept no prompts, and the new one says so", flush=True)
-        assert await whole.answers(cut, 2) == ["one", "two"], "the turn goes on"
+        assert await whole.answers(cut, 2) == ["one", "two"], "the killed turn must be finished"
         await whole.ask(talk, "which bird?")
-        assert "heron" in str(whole.prompts(talk)[-1].messages), "what was said is known"
-        assert await whole.ask(counter) == ["count 3"], "the plugin's value is kept"
-        assert await whole.answers(timer, 2) == ["set", "ding"], "the timer is due"
+        assert "heron" in str(whole.prompts(talk)[-1].messages), (
+            "the prompt must have the earlier message"
+        )
+        assert await whole.ask(counter) == ["count 3"], "the plugin's stored value must be used"
+        assert await whole.answers(timer, 2) == ["set", "ding"], "the timer must be answered"
         await peer.say_in_group(silent, 10001, "anybody?", at_me=True)
         await anyio.sleep(SILENT_S)
-        assert whole.said(silent) == told, "the chat stays off"
+        assert whole.said(silent) == told, "the chat that was switched off must stay silent"
         assert [len(whole.said(each)) for each in (talk, counter, timer, cut)] == [3, 3, 2, 2]
         if kept:
             assert await check_prompts(whole, look, [talk, steps, counter]) == kept + 2

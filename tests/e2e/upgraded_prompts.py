@@ -1,4 +1,4 @@
-"""Checks what an upgraded bot shows of the prompts that the old one sent."""
+"""Checks how an upgraded bot shows the prompts that the old bot sent."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ NOT_KEPT = "nothing was kept of what the model was shown"
 
 
 async def check_prompts(bot: WholeBot, look: StoreLook, groups: Sequence[int]) -> int:
-    """Check that each prompt of the groups that is stored is made again byte for byte as the model
-    got it, or if none is stored, that the bot says so. Returns how many are stored."""
+    """Check that each stored prompt of the groups is made again byte for byte as the model got it.
+    If none is stored, check that the bot says so. Return how many are stored."""
     count = 0
     for group in groups:
         steps = await stored_steps(look, group)
@@ -51,7 +51,8 @@ async def stored_steps(look: StoreLook, group: int) -> list[tuple[int, int]]:
 
 
 async def check_replay(bot: WholeBot, group: int, turn_id: int, expected: str) -> None:
-    """Repeat a turn without effects. It must send ``expected`` there, and nothing here."""
+    """Repeat a turn without effects. The repetition must send ``expected``, and the group must get
+    nothing."""
     before = bot.said(group)
     answer = await bot.web.post("/operator/turns/replay", json={"turn_id": turn_id})
     assert answer.status_code == 202, answer.text

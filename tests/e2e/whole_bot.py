@@ -26,7 +26,7 @@ LONG_S = 60.0
 """The longest time that a step may take on a busy machine."""
 WELL = "all is well"
 _CHAT = re.compile(r"^\[chat\] (\S+)(?:, a |: (?:a|the) )", re.MULTILINE)
-"""The chat of a prompt: as bots say it now, and as they said it before November 2026."""
+"""Finds the chat in a prompt, in the present form and in the form before November 2026."""
 
 
 def fence(code: str) -> str:
@@ -50,8 +50,8 @@ class WholeBot:
         self._groups = itertools.count(40001)
 
     def group(self, *replies: Reply) -> int:
-        """The number of a new group. In it the model gives these replies, and then always sends
-        `WELL`."""
+        """The number of a new group. In this group the model gives these replies, and after them it
+        always sends `WELL`."""
         group = next(self._groups)
         self.model.replies[f"onebot_v11-group_{group}"] += replies
         return group
@@ -74,7 +74,8 @@ class WholeBot:
         return self.said(group)
 
     async def ask(self, group: int, what: Any = "hello", **more: Any) -> list[str]:
-        """Mention the bot in a group and wait for its next text. Returns its texts since then."""
+        """Mention the bot in a group and wait for its next text. Return the texts that it sent
+        since then."""
         before = len(self.said(group))
         await self.peer.say_in_group(group, 10001, what, at_me=True, **more)
         return (await self.answers(group, before + 1))[before:]

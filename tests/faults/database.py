@@ -10,7 +10,8 @@ import asyncpg
 
 @asynccontextmanager
 async def locked(data: Path, url: str = "") -> AsyncIterator[None]:
-    """Block all other writers in this block. An empty ``url`` means the file under ``data``."""
+    """Block all other writers while the block runs. An empty ``url`` means the SQLite file under
+    ``data``."""
     if url:
         connection = await asyncpg.connect(url.replace("asyncpg", "postgresql", 1))
         try:

@@ -17,8 +17,8 @@ class Line:
         self.port = 0
         self.delay_s = 0.0
         self.ends_before = b""
-        """The connection ends once, as soon as these bytes arrive from either end. They are not
-        forwarded."""
+        """If this is not empty, the first connection in which these bytes arrive is cut, from
+        whichever side they come. The bytes are not forwarded. This happens only once."""
         self._to = to_port
         self._open = anyio.Event()
         self._open.set()

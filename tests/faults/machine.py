@@ -1,7 +1,7 @@
 """A slow or full disk and a clock that jumps, for one process and its children.
 
-A small library replaces functions of the C library (``LD_PRELOAD``), so that SQLite and Python
-themselves get the fault. The machine's C compiler compiles the library.
+A small library replaces functions of the C library (``LD_PRELOAD``), so the fault also reaches
+SQLite and Python. The machine's C compiler compiles the library.
 """
 
 import shutil

@@ -1,9 +1,9 @@
 """Kill the process before the n-th step of its tasks.
 
-A step is the code that a task runs until an ``await`` suspends it. So a test that kills the process
-once before each step has killed it at every ``await`` that suspends. The process counts its steps
-in a file that the test reads. When the count reaches the number that the test has written into the
-file, the process kills itself with SIGKILL.
+A step is the code that a task runs until an ``await`` suspends it. If a test kills the process once
+before each step, it has killed the process at every ``await`` that suspends. The process counts its
+steps in a file that the test reads. When the count reaches the number that the test has written
+into the file, the process kills itself with SIGKILL.
 """
 
 import asyncio
@@ -21,7 +21,8 @@ import uvloop
 STEPS_FILE = "FAULT_STEPS"
 TASKS = "FAULT_STEPS_TASKS"
 _SHARED = struct.Struct("<2q")
-"""The number of steps taken, and the number of the step before which to kill (0: never)."""
+"""The number of steps taken, and the number of the step before which the process is killed (0:
+never)."""
 
 
 class Steps:
@@ -41,7 +42,8 @@ class Steps:
         return int(_SHARED.unpack(self._file.read_bytes())[0])
 
     def kill_at(self, step: int) -> None:
-        """Kill the process before this step; if this step is already past, before the next one."""
+        """Kill the process before this step, or before its next step if it has already taken this
+        one."""
         with self._file.open("r+b") as file:
             file.seek(8)
             file.write(struct.pack("<q", step))

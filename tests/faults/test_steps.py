@@ -17,7 +17,7 @@ from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.scripted_model import ScriptedModelServer
 
 KILLS = int(os.environ.get("KILLS", "6"))
-"""How many of about 190 steps are tried; ``KILLS=180 pytest -m long tests/faults/test_steps.py``
+"""How many of about 190 steps are tried. ``KILLS=180 pytest -m long tests/faults/test_steps.py``
 tries nearly all."""
 
 
@@ -70,7 +70,7 @@ async def test_wherever_the_bot_is_killed_the_question_is_answered_once(
                 f"AND chat_key LIKE '%group_{group}'"
             )
             assert answers(group) == 1 or (unknown and not answers(group)), f"at step {offset}"
-            with anyio.fail_after(30):  # A turn that was killed too often is not resumed again.
+            with anyio.fail_after(30):  # a turn that was killed too often is not resumed
                 while await look.column("SELECT 1 FROM turns WHERE running_chat IS NOT NULL"):
                     await anyio.sleep(0.02)
         await anyio.sleep(1)

@@ -140,7 +140,7 @@ def _line_of_descent(tree: Tree, place: Place) -> list[tuple[Module, ast.ClassDe
 
 
 def _described_above(method: Function, above: list[tuple[Module, ast.ClassDef]]) -> bool:
-    """Whether a method has no docstring and a base class documents it.
+    """Return True if a method has no docstring and a base class documents it.
 
     The docstring is then judged at the base class.
     """
@@ -158,7 +158,7 @@ def sections(text: str | None) -> dict[str, str]:
 
 
 def described(section: str) -> set[str]:
-    """The names that a section describes: each entry begins with one."""
+    """The names that a section describes. Each entry begins with a name."""
     entries = (ENTRY.match(line) for line in section.splitlines())
     return {entry[1] for entry in entries if entry}
 
@@ -290,7 +290,7 @@ def _wanted_return(node: Function) -> set[str]:
 
 
 def _raises(node: Function) -> bool:
-    """Whether the function's own body raises an error.
+    """Return True if the function's own body raises an error.
 
     A bare ``raise`` and a `NotImplementedError` do not count.
     """

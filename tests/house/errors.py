@@ -14,8 +14,8 @@ ERROR_NAMES = ("Error", "Exception", "Warning", "Interrupt", "Exit")
 def without_root(tree: Tree) -> dict[str, str]:
     """Error classes of `nekro_core` that do not derive from `NekroError`.
 
-    If the base of such a class is in the tree and lacks the root too, only the base is listed: a
-    new base repairs both.
+    If a class and its base class in the tree both lack the root, only the base class is listed,
+    because a new root for the base class repairs both.
 
     Returns:
         A line ``path:line: Class(bases)`` for each ``path: Class``.

@@ -2,7 +2,7 @@
 
 An arrow is an import. It counts wherever it is written: at the top of a file, inside a function,
 under ``TYPE_CHECKING``, or as a string that names a module (``import_module("nekro_core.x")``).
-Importing a module also runs the ``__init__`` of its packages; those runs are no arrows.
+Importing a module also runs the ``__init__`` of its packages. These runs do not count as arrows.
 """
 
 import ast
@@ -100,9 +100,10 @@ def _wanted(module: Module, tree: Tree) -> Iterator[tuple[ast.expr | ast.stmt, s
                     yield node, wanted, alias.name
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
             if module.path.startswith(GUEST):
-                continue  # guest code has such strings as class names of pickles
+                continue  # in guest code, such a string is the class name in a pickle
             wanted, _, name = node.value.partition(":")
-            # A package that names itself looks for its own data files. Such a name is no import.
+            # A package that names itself looks for its own data files. Such a name is not an
+            # import.
             if wanted in tree.modules and not f"{module.name}.".startswith(f"{wanted}."):
                 yield node, wanted, name
         elif isinstance(node, ast.Call) and loads(node):

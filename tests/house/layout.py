@@ -15,10 +15,11 @@ API = (
 PAGES = ("ARCHITECTURE.md",)
 HOP = re.compile(r"`([\w./-]+\.py): ([A-Za-z_][\w.]*)(?:\(\))?`")
 PATH = re.compile(r"`((?:nekro_core|adapters|plugins|tests)/[\w./-]+)(?=[`:])")
-"""A file or folder, perhaps followed by a name in it. A path with capitals, such as
+"""A file or folder, perhaps followed by a name in the file. A path with capitals, such as
 `adapters/NAME/`, is a placeholder and is not checked."""
 FEWEST_HOPS = 8
-"""ARCHITECTURE.md describes 14 hops. With fewer functions than this it is surely incomplete."""
+"""ARCHITECTURE.md describes 14 hops. If it names fewer functions than this, it is surely
+incomplete."""
 
 
 def loose_files(root: Path) -> list[str]:

@@ -126,7 +126,8 @@ def unpack(commit: str, repository: Path, into: Path) -> None:
 
 
 def report(now: Measures, base: Measures | None = None) -> Iterator[str]:
-    """The lines of a report. With a base, each line has the base's figure, then the figure now."""
+    """The lines of a report. If a base is given, each line has the base's figure and then the
+    present one."""
     yield from _table(now.figures, base.figures if base else None)
     yield "\nchecks: how much does not hold"
     yield from _table(now.counts, base.counts if base else None)

@@ -78,7 +78,8 @@ class OldName:
     now: str
 
     def is_borne_by(self, one: Named) -> bool:
-        """Whether a name equals this old name or, if ``whole`` is false, contains its words."""
+        """Return True if a name equals this old name or, if ``whole`` is false, contains its
+        words."""
         if one.kind not in self.kinds or not one.path.startswith(self.below):
             return False
         words = split(one.name)

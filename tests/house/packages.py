@@ -69,8 +69,8 @@ def _files(name: str) -> frozenset[str]:
 def owners(module: str) -> frozenset[str]:
     """The distributions that a module comes from.
 
-    Several distributions can share a top-level name. Then those count that contain the longest part
-    of the module's path.
+    Several distributions can share a top-level name. Then only the distributions that contain the
+    longest part of the module's path count.
     """
     top = module.partition(".")[0]
     if top in NOT_INSTALLED:

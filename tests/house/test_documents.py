@@ -212,8 +212,8 @@ def test_issue_forms_have_the_fields_that_github_requires(form: str) -> None:
 
 
 NO_PATHS = (".ci/", "data/", "audio/", "video/", "multipart/", "secrets/", "dice_cup/", "copies/")
-"""Texts that look like paths of the repository, but are none, begin with one of these: folders of a
-running bot, media types, and the plugin that a reader of the guide writes."""
+"""Some texts look like paths of the repository but are not. They begin with one of these: folders
+of a running bot, media types, and the plugin that a reader of the guide writes."""
 EXPLAINS_OLD_NAMES = {"CHANGELOG.md", "docs/decisions/0033-rooms-and-names.md"}
 PATHS_CHECKED_ELSEWHERE = {"ARCHITECTURE.md"}
 """`tests.house.layout` checks the paths and hops of this page."""
@@ -347,7 +347,7 @@ def test_names_between_backticks_in_the_code_exist() -> None:
         f"{name(source)}: {word}"
         for source, text in texts.items()
         for code in _IN_BACKTICKS.findall(text)
-        if not code.startswith("``")  # double backticks mark names that are not ours
+        if not code.startswith("``")  # double backticks mark names that are not in our code
         for word in missing_names(code, known)
     ]
     assert not wrong

@@ -8,7 +8,7 @@ from tests.house.tree import Tree
 
 def tree(root: Path, **files: str) -> Tree:
     """Write files and return their tree. Each keyword is a path below nekro_core/, with ``__`` for
-    a slash and ``face`` for __init__. Its value is the file's text."""
+    a slash and ``face`` for ``__init__``. The value is the file's text."""
     for name, text in files.items():
         inner = name.replace("__", "/").replace("face", "__init__")
         path = root / "nekro_core" / f"{inner}.py"
@@ -44,7 +44,7 @@ def test_three_files_that_import_each_other_are_a_circle(tmp_path: Path) -> None
     assert files_in_circles(here) == [*THREE]
 
 
-def test_two_files_are_no_circle(tmp_path: Path) -> None:
+def test_two_files_that_import_each_other_are_not_a_circle(tmp_path: Path) -> None:
     here = tree(
         tmp_path, a__one="from nekro_core.a import two", a__two="from nekro_core.a import one"
     )
@@ -104,12 +104,12 @@ def test_an_f_string_may_mean_every_module_of_its_package(tmp_path: Path) -> Non
     assert found == ["nekro_core.a.kinds.one", "nekro_core.a.kinds.two"]
 
 
-def test_a_package_that_names_itself_is_no_import(tmp_path: Path) -> None:
+def test_a_package_that_names_itself_does_not_import_itself(tmp_path: Path) -> None:
     here = tree(tmp_path, a__one='from importlib.resources import files\nfiles("nekro_core.a")')
     assert not list(imports.arrows(here))
 
 
-def test_a_module_name_in_guest_code_is_no_import(tmp_path: Path) -> None:
+def test_a_module_name_in_guest_code_is_not_an_import(tmp_path: Path) -> None:
     here = tree(tmp_path, sandbox__guest__a='HANDED = "nekro_core.sandbox.b"', sandbox__b="")
     assert not list(imports.arrows(here))
 

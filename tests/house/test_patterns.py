@@ -18,7 +18,8 @@ import regex
 
 ROOT = Path(__file__).parents[2]
 SINGLE = frozenset((codes.LITERAL, codes.NOT_LITERAL, codes.IN, codes.ANY, codes.CATEGORY))
-# `HINT` chooses the patterns to parse. `PART` judges a part of a pattern that cannot be parsed.
+# `HINT` chooses the patterns that are parsed. `PART` judges a part of a pattern that cannot be
+# parsed.
 HINT = re.compile(r"[*+?}]\+|\(\?>")
 PART = re.compile(r"(?<!\()\)(?:[*+?]|\{[\d,]*\})\+|\(\?>")
 
@@ -30,7 +31,7 @@ def sources() -> Iterator[Path]:
 
 
 def flags_of(call: ast.Call) -> int:
-    """``re.VERBOSE | re.DOTALL`` among the arguments of a call, as a number."""
+    """The flags among the arguments of a call, such as ``re.VERBOSE | re.DOTALL``, as a number."""
     found = 0
     for argument in (*call.args[1:], *(each.value for each in call.keywords)):
         for node in ast.walk(argument):
@@ -56,7 +57,8 @@ def texts(tree: ast.AST) -> Iterator[tuple[ast.Constant, int, bool]]:
 
 
 def repeats_a_group(parsed: object) -> bool:
-    """Whether a parsed pattern has an atomic group, or a possessive quantifier over a group."""
+    """Return True if a parsed pattern has an atomic group, or a possessive quantifier over a
+    group."""
     if not isinstance(parsed, list | tuple | parser.SubPattern):
         return False
     pairs = [each for each in parsed if isinstance(each, tuple) and len(each) == 2]

@@ -14,7 +14,8 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
 def stale(folder: Path) -> str:
-    """The report of ``stale.sh`` about the environment in a folder; empty if it is fit for use."""
+    """The report of ``stale.sh`` about the environment in a folder; empty if the environment can be
+    used."""
     return subprocess.run(
         ["sh", SCRIPTS / "stale.sh", ".venv"],
         cwd=folder,

@@ -42,7 +42,7 @@ def statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def loads(call: ast.Call) -> bool:
-    """Whether a call imports or looks for a module whose name is a string.
+    """Return True if a call imports or looks for a module whose name is a string.
 
     Examples: ``import_module("x")``, ``find_spec("x")`` and ``run(import_module, "x")``.
     """
@@ -122,7 +122,7 @@ class Module:
 
     @cached_property
     def only_re_exports(self) -> bool:
-        """Whether this is an ``__init__`` that has only imports, a docstring and ``__all__``."""
+        """True if this is an ``__init__`` that has only imports, a docstring and ``__all__``."""
         if not self.is_package:
             return False
         for each in statements(self.ast.body):

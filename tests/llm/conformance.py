@@ -1,6 +1,6 @@
 """Tests that every `ChatModel` must pass. The tests of an implementation subclass
-`ChatModelConformance` and define the fixture ``model``: a model that answers any question with at
-least a few words, in several deltas.
+`ChatModelConformance` and define the fixture ``model``: a model that answers any question with a
+few words or more, in several deltas.
 
 The tests of a model that can call functions also subclass `FunctionCallConformance`, with a fixture
 ``calling_model``: a model that answers any question with the words "Rolling." and two calls of

@@ -1,4 +1,4 @@
-"""Models for scripted endpoints."""
+"""Fixtures that make models for scripted endpoints."""
 
 import pytest
 
@@ -18,7 +18,7 @@ class Sleeps(list[float]):
 
 @pytest.fixture
 async def model_at():
-    """Makes models for a server and closes them after the test."""
+    """A function that makes models for a server. The models are closed after the test."""
     made: list[HttpChatModel] = []
 
     def make(server: ScriptedModelServer, **changes) -> HttpChatModel:

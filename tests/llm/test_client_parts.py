@@ -1,4 +1,4 @@
-"""The parts that the client is made of: settings, thoughts, events, tokens."""
+"""Tests of the parts of the HTTP client: settings, thoughts, events, tokens."""
 
 import json
 from contextlib import suppress
@@ -78,7 +78,7 @@ def test_the_settings_are_configured_only_with_an_endpoint() -> None:
     ],
 )
 @given(data=st.data())
-def test_thoughts_are_dropped_however_they_arrive(data, reply: str, shown: str) -> None:
+def test_thoughts_are_dropped_however_the_chunks_are_cut(data, reply: str, shown: str) -> None:
     assert "".join(_filtered(_cut(data, reply))) == shown
 
 
@@ -204,7 +204,7 @@ def test_keys_and_control_characters_are_removed_from_a_providers_message() -> N
     ],
 )
 def test_the_estimate_of_tokens_is_near_the_real_count(text: str, least: int, most: int) -> None:
-    """The bounds enclose the counts of the Qwen2.5 and o200k vocabularies."""
+    """The limits enclose the token counts of the vocabularies of Qwen2.5 and o200k."""
     assert least <= estimate_tokens(text) <= most
 
 

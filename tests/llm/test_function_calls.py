@@ -200,7 +200,7 @@ def test_arguments_are_parsed_strictly(written: str, problem: str) -> None:
         [(0, "a", "f", '{"n"'), (0, "", "f", ": 1}"), (1, "b", "f", '{"n": 2}')],
         # The name comes in the second piece.
         [(0, "a", "", ""), (0, "", "f", ""), (0, "", "", '{"n": 1}'), (1, "b", "f", '{"n": 2}')],
-        # No ids at all.
+        # There are no ids.
         [(0, "", "f", '{"n": 1}'), (1, "", "f", '{"n": 2}')],
         # Both calls have the same id.
         [(0, "a", "f", '{"n": 1}'), (1, "a", "f", '{"n": 2}')],

@@ -1,4 +1,4 @@
-"""When an endpoint fails, the error says what the cause is, and some requests are repeated."""
+"""When an endpoint fails, the error says the cause. Some requests are repeated."""
 
 import gzip
 import json
@@ -29,7 +29,7 @@ from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer
 
 
 async def heard_before(model: HttpChatModel, request: ChatRequest):
-    """The deltas of a reply and the error that ended it, or None."""
+    """Return the deltas of a reply, and the error that ended it or None."""
     deltas = []
     try:
         async with model.stream(request) as stream:
@@ -68,7 +68,7 @@ async def heard_before(model: HttpChatModel, request: ChatRequest):
         ),
     ],
 )
-async def test_the_first_error_says_what_the_cause_is(model_at, answer, error, says) -> None:
+async def test_the_first_error_says_the_cause(model_at, answer, error, says) -> None:
     async with ScriptedModelServer([answer]) as server:
         _, raised = await heard_before(model_at(server), ask("hi"))
     assert type(raised) is error
@@ -99,7 +99,7 @@ async def test_the_retry_after_of_the_provider_is_in_the_error(model_at) -> None
         Answer(chunks=[b'data: {"error":{"type":"rate_limit_error","message":"slow"}}\n\n']),
     ],
 )
-async def test_a_request_is_repeated_if_nothing_had_arrived(model_at, first: Answer) -> None:
+async def test_a_request_is_repeated_if_nothing_has_arrived(model_at, first: Answer) -> None:
     sleeps = Sleeps()
     async with ScriptedModelServer([first, "fine now"]) as server:
         assert words_of(await listen(model_at(server, sleep=sleeps), ask("hi"))) == "fine now"

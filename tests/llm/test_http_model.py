@@ -114,7 +114,7 @@ async def test_the_first_words_arrive_before_the_reply_is_complete(model_at) -> 
         assert await anext(deltas) == TextDelta("rest")
 
 
-async def test_leaving_the_stream_closes_the_connection_at_once(model_at) -> None:
+async def test_leaving_the_context_of_the_stream_closes_the_connection_at_once(model_at) -> None:
     async with ScriptedModelServer([Answer(chunks=["first"], then="stall")]) as server:
         async with model_at(server).stream(ask("hi")) as deltas:
             await anext(deltas)
@@ -205,7 +205,7 @@ async def test_a_thought_written_into_the_reply_is_dropped(model_at) -> None:
 # --- odd replies --------------------------------------------------------------------------------
 
 
-async def test_an_empty_reply_is_no_error(model_at) -> None:
+async def test_an_empty_reply_is_not_an_error(model_at) -> None:
     async with ScriptedModelServer([Answer(chunks=[])]) as server:
         usage, end = await listen(model_at(server), ask("hi"))
     assert isinstance(usage, RequestUsage)

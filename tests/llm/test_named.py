@@ -1,5 +1,5 @@
-"""Model groups change while requests run. Running requests end on the old model, later requests use
-the new one."""
+"""Model groups change while requests run. Running requests use the old model until they end; later
+requests use the new one."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -38,7 +38,7 @@ async def answer_of(model: ChatModel | None) -> str:
         return "".join([each.text async for each in deltas if isinstance(each, TextDelta)])
 
 
-async def test_a_new_group_can_be_used_at_once_and_followers_are_called() -> None:
+async def test_a_new_group_can_be_used_at_once_and_listeners_are_called() -> None:
     heard = []
     async with ScriptedModelServer(["hello"]) as server, named({}) as models:
         models.listen(lambda: heard.append([*models.groups]))
@@ -64,7 +64,7 @@ async def test_a_model_that_was_returned_uses_the_new_settings_of_its_group() ->
 
 
 @pytest.mark.parametrize("removed", [False, True])
-async def test_a_request_that_runs_ends_on_the_old_model(removed) -> None:
+async def test_a_running_request_uses_the_old_model_until_it_ends(removed) -> None:
     go_on = anyio.Event()
     words: list[str] = []
     async with (
@@ -89,7 +89,7 @@ async def test_a_request_that_runs_ends_on_the_old_model(removed) -> None:
             assert await answer_of(model) == "new"
 
 
-async def test_a_turn_can_end_with_the_model_of_a_removed_group() -> None:
+async def test_a_turn_can_use_the_model_of_a_removed_group_until_it_ends() -> None:
     async with (
         ScriptedModelServer(["first", "second", "third"]) as server,
         named({"fast": group(server)}) as models,
@@ -112,7 +112,7 @@ async def test_an_unchanged_group_keeps_its_connection() -> None:
         assert server.connections == 2
 
 
-async def test_the_model_of_a_group_that_is_not_for_chats_any_more_is_not_returned() -> None:
+async def test_a_group_that_was_changed_to_embeddings_has_no_chat_model() -> None:
     async with ScriptedModelServer(["one"]) as server, named({"a": group(server)}) as models:
         assert models.get("a") is not None
         await models.replace({"a": group(server, type="embedding")})

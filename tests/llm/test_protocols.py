@@ -1,6 +1,7 @@
 """Anthropic's Messages, OpenAI's Responses and Gemini's compatible endpoint, over real connections.
 
-The peers refuse what the real APIs refuse, so a request that gets an answer has the right form."""
+The peers refuse the same requests as the real APIs. So a request that gets an answer has the right
+form."""
 
 import json
 from collections.abc import AsyncIterator
@@ -27,7 +28,8 @@ from nekro_core.llm.model import (
     RequestUsage,
     TextPart,
 )
-from nekro_core.llm.probe import ProbeStep, ProbeVerdict, probe_endpoint
+from nekro_core.llm.probe import ProbeStep, ProbeVerdict
+from nekro_core.llm.probe.endpoint import probe_endpoint
 from nekro_core.llm.settings import LLMSettings
 from tests.llm.conformance import (
     DICE,
@@ -62,7 +64,7 @@ def protocol(request) -> str:
 async def asking(
     protocol: str, replies, **settings
 ) -> AsyncIterator[tuple[ChatModel, ProtocolServer]]:
-    """A model of this protocol, and the server that it asks."""
+    """A model that uses this protocol, and the server that it asks."""
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(SERVERS[protocol](replies, api_key=KEY))
         fields = {"base_url": server.base_url, "model": "m-1", "api_key": KEY, **settings}
@@ -166,7 +168,7 @@ async def test_a_call_that_breaks_off_has_a_problem(protocol: str) -> None:
     assert call.problem
 
 
-async def test_a_reply_at_its_limit_says_so(protocol: str) -> None:
+async def test_a_reply_that_reaches_the_token_limit_says_so(protocol: str) -> None:
     async with asking(protocol, [Answer(chunks=["long"], reason="length")]) as (model, _):
         assert (await listen(model, ask("hi")))[-1] == ReplyFinished("length")
 
@@ -200,7 +202,7 @@ async def test_pictures_are_sent(protocol: str) -> None:
         assert second["image_url"] == "https://example.com/a.png"
 
 
-async def test_a_reply_ends_at_a_text_that_the_request_names(protocol: str) -> None:
+async def test_a_reply_ends_at_a_stop_text_of_the_request(protocol: str) -> None:
     chunks = ["one t", "wo EN", "D three"]
     async with asking(protocol, [Answer(chunks=chunks)]) as (model, server):
         words = words_of(await listen(model, ask("hi", stop=("END",))))
@@ -210,14 +212,16 @@ async def test_a_reply_ends_at_a_text_that_the_request_names(protocol: str) -> N
         assert words == "one two "
 
 
-async def test_what_is_reported_as_sent_has_the_form_of_chat_completions(protocol: str) -> None:
+async def test_the_request_that_is_reported_as_sent_has_the_form_of_chat_completions(
+    protocol: str,
+) -> None:
     told = []
     async with asking(protocol, ["fine"]) as (model, _):
         await listen(model, ask("hi", on_sent=lambda _, body: told.append(body)))
     assert [each["messages"] for each in told] == [[{"role": "user", "content": "hi"}]]
 
 
-async def test_a_field_that_a_model_refuses_is_left_out_from_then_on(protocol: str) -> None:
+async def test_a_field_that_a_model_refuses_is_left_out_of_later_requests(protocol: str) -> None:
     def answer(asked: Asked):
         if "temperature" in asked.body:
             return Answer(status=400, error={"message": "temperature is not supported"})
@@ -263,7 +267,7 @@ async def test_responses_reports_cached_tokens() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["anthropic", "responses"])
-async def test_the_test_of_an_endpoint_speaks_the_protocol(wanted: str) -> None:
+async def test_the_test_of_an_endpoint_uses_the_protocol(wanted: str) -> None:
     def answer(asked: Asked):
         if asked.body.get("tools"):
             return Answer(calls=[Call("report_number", {"number": 1234})])
@@ -300,7 +304,7 @@ async def gemini(replies, **settings) -> AsyncIterator[tuple[ChatModel, Scripted
             await model.aclose()
 
 
-async def test_gemini_gets_the_signature_of_its_call_back_and_no_other_model_does() -> None:
+async def test_only_gemini_gets_the_signature_of_its_call_back() -> None:
     async with gemini([Answer(chunks=[GEMINI_CALL]), "six", "six"]) as (model, server):
         request = ask("Roll.", functions=(DICE,))
         (call,) = calls_of(await listen(model, request))

@@ -1,4 +1,4 @@
-"""The presets of providers are complete, and prices come from what is published."""
+"""The presets of providers are complete, and their prices come from published lists."""
 
 from urllib.parse import urlsplit
 
@@ -83,7 +83,7 @@ async def test_an_unknown_price_is_unknown_and_not_zero() -> None:
     assert (price.source, price.price) == ("unknown", None)
 
 
-async def test_without_a_figure_of_the_operator_the_published_price_is_used() -> None:
+async def test_if_the_operator_names_no_price_the_published_price_is_used() -> None:
     settings = LLMSettings(base_url="https://api.openai.com/v1", model="gpt-4o")
     price = await effective_price(settings)
     assert price.source == "published"

@@ -1,4 +1,4 @@
-"""The published price and context of a model apply where the operator names none."""
+"""The published price and context of a model are used if the operator names none."""
 
 import subprocess
 import sys
@@ -61,7 +61,7 @@ async def test_the_models_of_groups_have_published_figures_too() -> None:
     await models.aclose()
 
 
-def test_the_list_of_prices_is_not_loaded_for_a_model_of_ones_own() -> None:
+def test_the_list_of_prices_is_not_loaded_for_an_endpoint_on_this_machine() -> None:
     code = """
 import sys, anyio
 from nekro_core.llm.http_model import HttpChatModel

@@ -1,4 +1,4 @@
-"""`ScriptedModel`, which answers in this process from a script."""
+"""`ScriptedModel` answers from a script, in the process of the test."""
 
 import anyio
 import pytest

@@ -17,11 +17,12 @@ from nekro_core.system.confinement import child
 _C = ctypes.CDLL(None, use_errno=True)
 _PTRACE_TRACEME = 0
 _OUT = 3
-"""The file descriptor of the answer's pipe. It was duplicated before stdout was redirected."""
+"""The file descriptor of the pipe for the answer. It was duplicated before stdout was
+redirected."""
 
 
 def _called(outcome: int) -> Answer:
-    """The outcome of a C function; a negative one raises its errno."""
+    """Return the result of a C function as an answer. If it is negative, raise its errno."""
     if outcome < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return {"got": outcome}, b""
@@ -88,7 +89,7 @@ def handle(request: dict[str, Any]) -> Answer:
 
 
 class Prying:
-    """Handles one request: its ``deed`` is tried without the defences listed in ``without``."""
+    """Handles one request: tries its ``deed`` without the defences that ``without`` lists."""
 
     def __init__(self) -> None:
         self._request: dict[str, Any] = {}

@@ -55,16 +55,16 @@ def silk(*, tencent: bool = True, pcm: bytes | None = None) -> bytes:
 
 
 def amr_narrow(seconds: float = 0.5) -> bytes:
-    """The same as `amr_wide`, for AMR-NB (narrow band). The header 0x04 and any 12 bytes are a
-    frame of the mode 4.75 (RFC 4867, section 5.3)."""
+    """Like `amr_wide`, but for AMR-NB (narrow band): the header 0x04 and any 12 bytes are a frame
+    of the mode 4.75 (RFC 4867, section 5.3)."""
     bits = random.Random(1)
     frames = (b"\x04" + bits.randbytes(12) for _ in range(int(seconds * 50)))
     return b"#!AMR\n" + b"".join(frames)
 
 
 def amr_wide(seconds: float = 0.5) -> bytes:
-    """AMR-WB has no free encoder, so the frames are made by hand: the header 0x04 and any 17 bytes
-    are a frame of its lowest mode (RFC 4867, section 5.3). The result is noise."""
+    """There is no free encoder for AMR-WB, so the frames are made by hand: the header 0x04 and any
+    17 bytes are a frame of its lowest mode (RFC 4867, section 5.3). The result is noise."""
     bits = random.Random(1)
     frames = (b"\x04" + bits.randbytes(17) for _ in range(int(seconds * 50)))
     return b"#!AMR-WB\n" + b"".join(frames)

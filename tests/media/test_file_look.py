@@ -1,4 +1,4 @@
-"""Looks into files that people post, in a confined process."""
+"""Files that people post are described by a confined process that reads them."""
 
 import io
 import zipfile
@@ -150,7 +150,7 @@ async def test_a_file_is_described_in_one_or_two_lines(
         ("text/plain", "txt", "", "txt"),
     ],
 )
-def test_the_ending_of_a_stored_file_fits_its_bytes(
+def test_the_ending_of_a_stored_files_name_fits_its_content(
     mime: str, ending: str, name: str, real: str
 ) -> None:
     assert real_ending(mime, ending, name) == real

@@ -17,7 +17,7 @@ from tests.media.test_hostile_files import NO_DECODING, known_machine
 
 
 class Asking:
-    """Sends requests to a fork server with files of ``folder``."""
+    """Sends requests with files of ``folder`` to a fork server."""
 
     def __init__(self, server: ForkServer, folder: Path) -> None:
         self.server = server
@@ -50,7 +50,7 @@ async def test_a_child_has_nothing_of_another_file_in_its_memory(ask: Asking) ->
 
 
 @known_machine
-async def test_a_compromised_child_is_refused_every_forbidden_call(ask: Asking) -> None:
+async def test_each_forbidden_call_of_a_compromised_child_is_refused(ask: Asking) -> None:
     tried = await ask("", deeds=NO_DECODING)
     assert [deed for deed in NO_DECODING if "refused" not in tried[deed]] == []
     assert "refused" in await ask("write", path=str(Path("mark").absolute()))

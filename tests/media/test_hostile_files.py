@@ -1,4 +1,4 @@
-"""Hostile files: what a decoder could still reach if a file took control of it."""
+"""The tests check what a decoder can reach if a hostile file takes control of it."""
 
 import ctypes
 import os
@@ -19,11 +19,11 @@ from tests.media.pictures import drawn, moving
 from tests.media.sounds import amr_wide, encoded, silk, wav
 
 LANDLOCK = ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) >= 1
-"""Whether this kernel has Landlock: `landlock_create_ruleset` is called to get its version."""
+"""True if this kernel has Landlock. `landlock_create_ruleset` is called to get its version."""
 
 
 async def pry(deed: str, *, seconds: int = 30, **more: Any) -> dict[str, Any]:
-    """Run one deed in a confined child; returns the fields of its answer."""
+    """Run one attack in a confined child; returns the fields of its answer."""
     request = {"deed": deed, **more}
     fields, _ = await run_confined("tests.media.prying_worker", request, b"data", seconds=seconds)
     return fields
@@ -77,7 +77,7 @@ async def test_all_confinements_work_on_this_machine() -> None:
 
 
 async def _namespaces() -> bool:
-    """Whether an unprivileged user of this machine may create a network namespace."""
+    """Return True if an unprivileged user of this machine may create a network namespace."""
     done = await anyio.run_process(("unshare", "--user", "--net", "true"), check=False)
     return done.returncode == 0
 

@@ -13,7 +13,8 @@ from tests.media.pictures import drawn, moving
 
 
 def fitted(data: bytes, **limits: Any) -> tuple[bytes, Image.Image, str]:
-    """Do in this process what the child does: the new bytes, their picture, its media type."""
+    """Do in this process what the child does. Return the new bytes, the new picture and its media
+    type."""
     wanted = PictureLimits(**limits)
     request = {name: getattr(wanted, name) for name in PictureLimits.__slots__}
     fields, made = PictureRequest(request).handle(data)
@@ -123,7 +124,7 @@ def test_an_animation_is_kept_if_the_platform_accepts_it(
         pytest.param(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "damaged", id="EPS"),
     ],
 )
-def test_a_file_that_is_no_picture_is_refused(data: bytes, problem: str) -> None:
+def test_a_file_that_is_not_a_picture_is_refused(data: bytes, problem: str) -> None:
     with pytest.raises(UnusableMedia, match=problem):
         fitted(data, max_side=20)
 

@@ -48,7 +48,7 @@ RECEIVED: dict[str, tuple[Callable[[], bytes], str]] = {
 def convert(
     data: bytes, mime: str, wanted: str = "wav", *, most: float = 60.0
 ) -> tuple[bytes, float]:
-    """Do in this process what the child does."""
+    """Do in this process what the child process does."""
     plain = plain_wav_seconds(data) is not None
     request = {"mime": mime, "plain": plain, "format": wanted, "max_seconds": most}
     fields, made = SoundRequest(request).handle(data)
@@ -142,7 +142,7 @@ def test_silk_for_qq_begins_with_byte_2_and_contains_the_whole_sound() -> None:
         ),
     ],
 )
-def test_a_file_that_is_no_sound_is_refused(data: bytes, mime: str, problem: str) -> None:
+def test_a_file_that_is_not_a_sound_is_refused(data: bytes, mime: str, problem: str) -> None:
     with pytest.raises(UnusableMedia, match=problem):
         convert(data, mime)
 

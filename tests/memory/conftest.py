@@ -1,4 +1,4 @@
-"""A store with chats, a memory, and a model that a test answers for."""
+"""A store with chats, a memory, and a model whose answers a test chooses."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ LIN, MIA = Sender("10001", "Lin"), Sender("20002", "Mia")
 
 
 class Clock:
-    """A clock that a test sets. It is used for both clocks."""
+    """A clock that a test sets. It is used as wall clock and as monotonic clock."""
 
     def __init__(self, now: float = 1_000_000.0) -> None:
         self.now = now
@@ -33,17 +33,20 @@ Answer = str | Exception | Callable[[str, str], str | Awaitable[str]]
 
 
 class QuickModel:
-    """Answers what a test says, one answer after another; the last one again and again."""
+    """Gives the answers that a test has set, one after another, and then always the last one."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = [*answers]
         self.asked: list[tuple[str, str]] = []
 
+    def require(self) -> None:
+        if not self.answers:
+            raise NoQuickModel("none here")
+
     async def ask(self, instructions: str, text: str, *, max_tokens: int) -> str:
         assert max_tokens <= 1000
         self.asked.append((instructions, text))
-        if not self.answers:
-            raise NoQuickModel("none here")
+        self.require()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
@@ -62,7 +65,7 @@ def clock() -> Clock:
 async def store(
     request: pytest.FixtureRequest, tmp_path: Path, clock: Clock
 ) -> AsyncIterator[Store]:
-    """Runs each test on a SQLite file and, in ``make long``, also on PostgreSQL."""
+    """Make a store on a SQLite file and, in ``make long``, also on PostgreSQL."""
     if request.param == "sqlite":
         url = f"sqlite://{tmp_path}/nekro.sqlite3"
     else:
@@ -117,7 +120,7 @@ async def say(
     time: float = 900_000.0,
     **fields: object,
 ) -> Record:
-    """Store a message of a person, or of the bot if nobody says it."""
+    """Store a message of a person, or of the bot if ``by`` is None."""
     values: dict[str, object] = {
         "seq": store.messages.reserve(),
         "chat_key": key,

@@ -1,5 +1,6 @@
-"""Measures how well questions about long conversations are answered: which share of the messages
-that somebody must read is among the first hits. The format is that of ``set/README.md``."""
+"""Measures how well questions about long conversations are answered. For each question, some
+messages are the evidence; the measure is the share of them among the first hits. ``set/README.md``
+describes the format."""
 
 import json
 from collections import defaultdict
@@ -16,11 +17,12 @@ from nekro_core.memory.search.meaning import MessageVectors, TextEncoder
 from nekro_core.store import Store
 
 FIRST = (5, 10, 20)
-"""The numbers of hits that are looked at."""
+"""The numbers of first hits for which the shares are measured."""
 _LATER_S = 3600.0
-"""Seconds after the last message at which a question without a time is asked."""
+"""A question without a time is asked this many seconds after the last message."""
 Shares = dict[str, dict[int, float]]
-"""For each language, and ``all``: the mean share of the evidence among so many first hits."""
+"""For each language and for ``all``: the mean share of the evidence among this number of first
+hits."""
 
 
 async def measure(folder: Path, url: str, encoder: TextEncoder | None) -> Shares:
@@ -59,7 +61,7 @@ async def _ask(
     encoder: TextEncoder | None,
 ) -> list[float]:
     vectors = None if encoder is None else _vectors(encoder)
-    # The encoder may take its time: a busy machine must not change the result.
+    # The encoder may take any time, because a busy machine must not change the result.
     finder = MessageFinder(store, vectors, zone=UTC, wall=lambda: asked, clock=lambda: 0.0)
     result = await finder.find(key, MessageQuery(words=question["q"], limit=max(FIRST)))
     hits = [numbers[each.seq] for each in result.records]
@@ -70,12 +72,13 @@ _made: dict[int, MessageVectors] = {}
 
 
 def _vectors(encoder: TextEncoder) -> MessageVectors:
-    """Return the vectors of an encoder, which caches what it has encoded."""
+    """Return the vectors of an encoder. They cache the texts that were encoded."""
     return _made.setdefault(id(encoder), MessageVectors(encoder))
 
 
 async def _fill(store: Store, key: ChatKey, messages: Sequence[dict[str, Any]]) -> dict[int, int]:
-    """Store the messages. Returns the number of each in its file, by its number in the store."""
+    """Store the messages. Return a mapping from the number of a message in the store to its number
+    in the file."""
     numbers: dict[int, int] = {}
     for message in messages:
         record = Record(

@@ -1,4 +1,4 @@
-"""After an erasure the person's words are in no byte of the database files."""
+"""After an erasure, the files of the database contain none of the person's words."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.memory.conftest import GROUP, LIN, MIA, PRIVATE, Clock, QuickModel, m
 WORDS = (b"vermilion", b"10001", b"Zaphod")
 
 
-async def test_no_byte_of_a_person_is_left(tmp_path: Path, clock: Clock) -> None:
+async def test_no_byte_of_an_erased_person_is_left(tmp_path: Path, clock: Clock) -> None:
     def answer(instructions: str, text: str) -> str:
         if "notes of a chat" in instructions:
             source = text.partition("#")[2].partition(" ")[0]
@@ -42,7 +42,7 @@ async def test_no_byte_of_a_person_is_left(tmp_path: Path, clock: Clock) -> None
         await memory.erase(person, traces.private)
         await store.erasing.vacuum()
         assert found(tmp_path) == set()
-        # What is written afterwards does not bring the private chat back.
+        # Rows that are written afterwards do not bring the private chat back.
         await memory.scope.link([GROUP], "")
         await memory.sections(GROUP, before_seq=store.messages.last_seq, people=[])
         await memory.work()

@@ -1,7 +1,8 @@
-"""Nothing that was said in one chat reaches another one: every pair of chats, every kind of memory.
+"""The memory of one chat never reaches another chat. This is tested for every pair of chats and
+every kind of memory.
 
-Each chat has one word of its own in everything that is remembered of it. A leak shows as a word of
-another chat.
+For each chat, all its memories contain a word that no other chat uses. If a chat shows the word of
+another one, there is a leak.
 """
 
 from itertools import permutations
@@ -35,8 +36,7 @@ KINDS = ("summary", "notes", "find", "listed", "about a person", "drawn", "numbe
 
 @pytest.fixture
 async def filled(store: Store, settings: MemorySettings, clock: Clock) -> MemoryKeeper:
-    """A memory in which the same two people said, noted and had summarized something in each
-    chat."""
+    """A memory in which the same two people have messages, notes and summaries in each chat."""
 
     def answer(instructions: str, text: str) -> str:
         (word,) = {word for word in CHATS.values() if word in text}
@@ -62,7 +62,7 @@ async def filled(store: Store, settings: MemorySettings, clock: Clock) -> Memory
 
 
 async def seen_in(memory: MemoryKeeper, store: Store, key: ChatKey) -> dict[str, str]:
-    """All that can be seen of the memory in a chat, by kind."""
+    """Everything that a chat can see of the memory, by kind."""
     newest = (await store.messages.newest(key, 1))[0].seq
     shown = await memory.sections(key, before_seq=newest, people=PEOPLE)
     book = memory.notes
@@ -89,7 +89,9 @@ async def seen_in(memory: MemoryKeeper, store: Store, key: ChatKey) -> dict[str,
     }
 
 
-async def test_nothing_crosses_between_any_two_chats(filled: MemoryKeeper, store: Store) -> None:
+async def test_no_memory_is_shared_between_any_two_chats(
+    filled: MemoryKeeper, store: Store
+) -> None:
     seen = {key: await seen_in(filled, store, key) for key in CHATS}
     walked = 0
     for one, other in permutations(CHATS, 2):
@@ -117,9 +119,9 @@ async def test_linked_chats_share_notes_and_nothing_else(
                 assert CHATS[one] not in seen[key][kind]
                 assert word not in seen[one][kind]
     assert CHATS[telegram] not in seen[one]["summary"]
-    assert f"in {telegram}" in seen[one]["notes"], "the model sees where it was said"
+    assert f"in {telegram}" in seen[one]["notes"], "the model must see in which chat it was said"
     assert CHATS[two] not in str(seen[telegram])
-    # The link outlives a restart, and ends.
+    # The link is kept over a restart. After that it is removed.
     again = await memory_of(store, MemorySettings(), QuickModel(), Clock())
     assert again.scope.readable(one) == {one, telegram}
     await again.scope.link([one], "")
@@ -127,7 +129,7 @@ async def test_linked_chats_share_notes_and_nothing_else(
     assert again.scope.readable(one) == {one}
 
 
-async def test_not_any_number_of_chats_can_be_linked(memory: MemoryKeeper) -> None:
+async def test_the_number_of_linked_chats_is_limited(memory: MemoryKeeper) -> None:
     many = [ChatKey.parse(f"fake-group_{n}") for n in range(MAX_LINKED + 1)]
     with pytest.raises(LinkRefused, match="more than 50 chats"):
         await memory.scope.link(many, "all")
@@ -136,7 +138,7 @@ async def test_not_any_number_of_chats_can_be_linked(memory: MemoryKeeper) -> No
         await memory.scope.link(many[-1:], "all")
 
 
-async def test_a_person_who_is_off_is_off_on_the_whole_platform(
+async def test_a_person_who_switches_memory_off_does_so_on_the_whole_platform(
     filled: MemoryKeeper, store: Store
 ) -> None:
     group, other, *_ = CHATS

@@ -1,4 +1,4 @@
-"""Questions about long conversations that the author of the search has not seen."""
+"""Questions about long conversations are answered. The author of the search has not seen them."""
 
 from collections import Counter
 from contextlib import aclosing
@@ -20,7 +20,8 @@ SET = HERE / "set"
 async def test_the_questions_of_the_set_are_answered(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At least 0.75 of the evidence is among the first 10 hits, and 0.82 among the first 20."""
+    """At least 0.75 of the evidence is among the first 10 hits, and at least 0.82 among the first
+    20."""
     if not [*SET.glob("*.messages.jsonl")]:
         pytest.skip("tests/memory/set has no conversations yet: its README says how to write them")
     async with aclosing(SentenceVectors(timeout_s=250)) as encoder:
@@ -31,7 +32,7 @@ async def test_the_questions_of_the_set_are_answered(
     assert shares["all"][20] >= 0.82
 
 
-async def test_words_alone_answer_most_questions_of_the_development_conversations(
+async def test_a_search_by_words_alone_answers_most_questions_of_the_development_conversations(
     tmp_path: Path,
 ) -> None:
     shares = await measure(HERE / "development", f"sqlite://{tmp_path}/set.sqlite3", None)
@@ -40,7 +41,7 @@ async def test_words_alone_answer_most_questions_of_the_development_conversation
 
 
 @pytest.mark.parametrize("folder", ["set", "development"])
-def test_the_files_of_the_conversations_are_as_the_readme_says(folder: str) -> None:
+def test_the_files_of_the_conversations_have_the_format_of_the_readme(folder: str) -> None:
     for path in (HERE / folder).glob("*.messages.jsonl"):
         messages = read_lines(path)
         assert [each["n"] for each in messages] == list(range(1, len(messages) + 1)), path

@@ -1,8 +1,9 @@
-"""A year of a group of 12 people, in minutes: does the memory stay within its bounds?
+"""Simulates a year of a group of 12 people in minutes, and checks that the memory stays within its
+limits.
 
-Run it with ``make year``. People and models are scripted, with a seed, so that two runs are equal.
-The clock is simulated: the messages are spread over a year, with nights, so that conversations
-pause. The bot takes part in some of them. The store is a real SQLite file, and it is closed and
+Run it with ``make year``. The people and the models follow a script with a seed, so two runs are
+equal. The clock is simulated: the messages are spread over a year, with nights, so conversations
+pause. The bot takes part in some of them. The store is a real SQLite file, which is closed and
 opened again several times.
 """
 
@@ -70,12 +71,12 @@ SENTENCES = {
 YEAR_S = 365 * 86_400.0
 BEGIN = 1_700_000_000.0
 WINDOW, JUMP = 40, 16
-"""The window of a prompt: records, and the numbers at which it may begin."""
+"""The window of a prompt: its length in records, and the step by which its beginning moves."""
 
 
 @dataclass
 class YearFigures:
-    """What was measured. Bytes of the process are those at the end of each twentieth."""
+    """The measured figures. The process is measured at the end of each twentieth of the year."""
 
     messages: int = 0
     turns: int = 0
@@ -100,11 +101,14 @@ class YearFigures:
 
 
 class ScriptedQuick:
-    """Summarizes and draws notes as a quick model would, and sometimes fails."""
+    """Makes summaries and notes like a quick model, and sometimes fails."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self.asks = 0
+
+    def require(self) -> None:
+        """Never raise, because this model always exists."""
 
     async def ask(self, instructions: str, text: str, *, max_tokens: int) -> str:
         self.asks += 1
@@ -132,7 +136,7 @@ class ScriptedQuick:
 async def live(
     folder: Path, *, messages: int, turns: int, restarts: int, seed: int = 1
 ) -> YearFigures:
-    """Let a group live for a year."""
+    """Let the group talk for a year."""
     chance, figures = random.Random(seed), YearFigures()
     quick, settings = ScriptedQuick(chance), MemorySettings()
     now = BEGIN
@@ -156,7 +160,7 @@ async def live(
             )
             await memory.load()
             while figures.messages < goal:
-                # Talk, then a pause of hours.
+                # People talk, and then pause for hours.
                 quiet = figures.messages % 25 == 0
                 now += YEAR_S / messages * (24.0 if quiet else 0.04)
                 figures.messages += 1
@@ -198,7 +202,7 @@ async def _add(store: Store, text: str, by: Sender | None, now: float) -> Record
 async def _turn(
     store: Store, memory: MemoryKeeper, chance: random.Random, figures: YearFigures, now: float
 ) -> None:
-    """A turn of the bot: its prompt asks for the memory, and it answers."""
+    """A turn of the bot: read the memory for its prompt, and answer."""
     records = await store.messages.newest(GROUP, WINDOW)
     begins = records[0].seq + (-records[0].seq % JUMP)
     people = {each.sender.user_id for each in records if each.sender.user_id}
@@ -230,7 +234,7 @@ def _process_bytes() -> int:
 
 
 def main() -> None:
-    """Live a year and print what was measured."""
+    """Simulate the year and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--messages", type=int, default=20_000)
     parser.add_argument("--turns", type=int, default=400)

@@ -6,10 +6,10 @@ and reports the mutants that no test notices: ``make mutants``.
     make mutants ARGS="--show"                 print the figures and the survivors; run nothing
     make mutants ARGS="--again"                also try survivors whose tests did not change
 
-A stopped run continues at the next start: each result is stored in ``.mutants/results.json``. A
-survivor is tried again when the tests of its room have changed. The exit code is 1 if the tests
-notice less than nine tenths of a module's mutants, or if more than one in twenty is listed as
-equivalent.
+A stopped run continues at the next start, because each result is stored in
+``.mutants/results.json``. A survivor is tried again when the tests of its room have changed. The
+exit code is 1 if the tests notice less than nine tenths of a module's mutants, or if more than one
+in twenty is listed as equivalent.
 """
 
 import argparse
@@ -194,7 +194,7 @@ def _reached(copy: Copy, room: Sequence[Module], fresh: dict[str, str]) -> dict[
 
 
 def report(chosen: Sequence[Module], options: argparse.Namespace, results: Results) -> bool:
-    """Print the figures and the survivors. Returns whether every module passes."""
+    """Print the figures and the survivors. Return True if every module passes."""
     known, well, told = equivalents(), True, []
     print(f"\nseed {options.seed!r}, {options.count} drawn of a module\n")
     print(f"{'module':14} drawn killed timed-out equivalent survived  noticed")

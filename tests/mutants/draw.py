@@ -1,7 +1,7 @@
 """Draws mutants of one module: applies the operators of mutmut and some of ours at random nodes.
 
-The seed decides which nodes. The program runs in an environment that has mutmut (`make mutants`
-makes it). It needs nothing else of this project::
+The seed decides which nodes are changed. The program runs in an environment that has mutmut (`make
+mutants` makes it). It needs nothing else of this project::
 
     .venv-mutants/bin/python tests/mutants/draw.py FILE NAME COUNT SEED
 
@@ -67,8 +67,8 @@ def _name_swapped(node: cst.Call) -> Iterator[cst.CSTNode]:
 
 
 def _first_string(node: cst.BaseString) -> Iterator[cst.CSTNode]:
-    # mutmut's other mutants change upper and lower case, which SQL ignores. A test that notices
-    # this mutant notices those, too.
+    # mutmut's other mutants change the case of letters, which SQL ignores. A test that notices this
+    # mutant notices those mutants, too.
     yield from list(operator_string(node))[:1]
 
 
@@ -115,7 +115,7 @@ class Finder(cst.CSTVisitor):
                     inside = ".".join(self._names)
                     self.mutations.append(Mutation(node, becomes, line, column, inside))
         if isinstance(node, cst.ClassDef):
-            node.body.visit(self)  # skips its bases, keywords and decorators
+            node.body.visit(self)  # do not visit the bases, keywords and decorators of the class
             self.on_leave(node)
             return False
         return True
@@ -138,9 +138,11 @@ def _is_left_out(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Annotation | cst.Import | cst.ImportFrom | cst.Decorator):
         return True
     if isinstance(node, cst.Param):
-        return node.name.value.startswith("_")  # only there for the signature; nothing reads it
+        # a parameter that only the signature needs; no code reads it
+        return node.name.value.startswith("_")
     if isinstance(node, cst.FunctionDef):
-        return all(m.matches(each, _NO_CODE) for each in node.body.body)  # a method of a protocol
+        # a method without code, such as one of a protocol
+        return all(m.matches(each, _NO_CODE) for each in node.body.body)
     if isinstance(node, cst.Call):
         return m.matches(
             node.func,

@@ -16,7 +16,8 @@ from tests.mutants.seen import marked
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW_S = 0.5
-"""In seconds. A slower test may fail because of a timeout, so it is run again if it fails."""
+"""A test that takes longer than this (in seconds) may fail because of a timeout, so it is run again
+if it fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,7 @@ def reached(copy: Copy, modules: Sequence[Module], most_s: float) -> dict[str, d
             copy.write(module)
     if code:
         failing = [line for line in said.splitlines() if line.startswith("FAILED")]
-        # A test that fails here fails without any mutant, so it cannot judge one.
+        # A test that fails here fails without a mutant, so it cannot judge mutants.
         if code != 1 or len(failing) > 3:
             raise TestsFail(said[-3000:])
         for line in failing:
@@ -137,13 +138,15 @@ def reached(copy: Copy, modules: Sequence[Module], most_s: float) -> dict[str, d
 def judges(
     module: Module, source: str, line: int, found: dict[str, dict[str, object]]
 ) -> list[str]:
-    """The tests that reach the line: the nearest files first, and in each file the fastest test."""
+    """The tests that reach the line: first those of the nearest files, and in each file the fastest
+    first."""
     statement = _statement_at(source, line)
     rows = []
     for test, row in found.items():
         lines = row["lines"].get(module.name, ())  # type: ignore[attr-defined]
         file = test.partition("::")[0]
-        # A changed constant or class default is noticed without calling a function of the module.
+        # If a constant or class default changes, a test may notice it without calling a function of
+        # the module.
         at_import = statement is None and (lines or file in module.nearest)
         if at_import or statement in lines:
             near = module.nearest.index(file) if file in module.nearest else len(module.nearest)
@@ -152,8 +155,9 @@ def judges(
 
 
 def _statement_at(source: str, line: int) -> int | None:
-    """The first line of the innermost statement of a function that contains the line. None outside
-    of functions: such code runs at import, and any test of the module may notice a change."""
+    """The first line of the innermost statement in a function that contains the line. None if the
+    line is outside functions: such code runs at import, and any test of the module may notice a
+    change."""
     inside: int | None = None
     for function in ast.walk(ast.parse(source)):
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -192,7 +196,7 @@ def judge(
             by = _failed(said)
             if by in found and float(str(found[by]["seconds"])) > SLOW_S:
                 again, _, _ = copy.pytest([by.partition("::")[0]], most_s=120, tests=[by])
-                if again == 0:  # it only was too slow; run the other tests
+                if again == 0:  # the test was only too slow; run the other tests
                     tests = tests[tests.index(by) + 1 :]
                     continue
             return Verdict("killed", by, passed, many)

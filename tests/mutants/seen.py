@@ -1,8 +1,8 @@
 """A pytest plugin that records which tests reach which lines of the mutated modules.
 
-A test can notice a mutant only if it reaches the mutant's line, so no other test need run. `marked`
-makes a copy of a module with a call of `note` before each statement of a function. In a program
-that a test starts, this plugin is missing, and the call does nothing.
+A test can notice a mutant only if it reaches the mutant's line, so only such tests have to run.
+`marked` makes a copy of a module with a call of `note` before each statement of a function. If a
+test starts another program, the program lacks this plugin, and the call does nothing there.
 
 ``MUTANTS_SEEN``: a file to write to, ``{test: {"seconds": s, "lines": {module: [line]}}}``.
 ``MUTANTS_TESTS``: a file with names of tests; only these run, in this order.
@@ -49,7 +49,7 @@ def _is_future(node: ast.stmt) -> bool:
 
 def _with_calls(body: list[ast.stmt], module: str) -> list[ast.stmt]:
     if any(isinstance(each, ast.Expr) and _is_call(each) for each in body):
-        return body  # an enclosing function's loop has added the calls
+        return body  # the calls were added with the enclosing function
     result: list[ast.stmt] = []
     for index, each in enumerate(body):
         docstring = (

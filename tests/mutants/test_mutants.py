@@ -82,10 +82,12 @@ def test_the_nearest_tests_that_reach_a_line_judge_it_first() -> None:
     assert judges(MODULE, SOURCE, 17, REACHED) == ["tests/b.py::one"], "a statement of three lines"
     assert judges(MODULE, SOURCE, 26, REACHED) == []
     at_import = [*in_order[:3], "tests/a.py::constant", in_order[3]]
-    assert judges(MODULE, SOURCE, 5, REACHED) == at_import, "and who only reads a constant"
+    assert judges(MODULE, SOURCE, 5, REACHED) == at_import, (
+        "tests that only read a constant also judge it"
+    )
 
 
-def test_every_path_of_the_table_is_there() -> None:
+def test_every_path_of_the_table_exists() -> None:
     table = modules()
     assert len({module.source for module in table}) == len(table) > 10
     assert all(Path(path).suffix == ".py" for module in table for path in module.nearest)

@@ -114,7 +114,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
         yield House(store, log, Lamps(log))
 
 
-async def test_a_viewer_reads_and_may_not_act(tmp_path: Path) -> None:
+async def test_a_viewer_reads_and_may_not_change_anything(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         assert await home.lamps.read(VIEWER, chat_key=GROUP) == 10
         with pytest.raises(NotAllowed, match=r"lamps\.dim needs the role operator, not viewer"):
@@ -124,7 +124,7 @@ async def test_a_viewer_reads_and_may_not_act(tmp_path: Path) -> None:
         assert (entry.actor, entry.action, entry.outcome) == ("vera", "lamps.dim", "denied")
 
 
-async def test_an_action_is_in_the_audit_log_with_both_values(tmp_path: Path) -> None:
+async def test_an_action_is_in_the_audit_log_with_the_old_and_the_new_value(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         done = await home.lamps.dim(OPERATOR, chat_key=GROUP, to=20)
         assert (done.result, done.undoable) == (20, True)
@@ -149,7 +149,7 @@ async def test_an_action_is_in_the_audit_log_with_both_values(tmp_path: Path) ->
         ({"chat_key": str(GROUP), "to": "much"}, "to: Input should be a valid integer"),
     ],
 )
-async def test_impossible_parameters_are_refused_by_name(
+async def test_invalid_parameters_are_refused_and_named(
     tmp_path: Path, parameters: dict[str, object], problem: str
 ) -> None:
     async with house(tmp_path) as home:
@@ -191,7 +191,7 @@ async def test_a_secret_in_the_wrong_place_is_not_in_the_audit_log(tmp_path: Pat
             assert each in stored
 
 
-async def test_nobody_fills_the_audit_log_with_what_is_denied(tmp_path: Path) -> None:
+async def test_denied_actions_cannot_fill_the_audit_log(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         for number in range(MAX_ENTRIES + 20):
             renamed = replace(VIEWER, name=f"vera {number}", address="192.0.2.1")
@@ -203,7 +203,7 @@ async def test_nobody_fills_the_audit_log_with_what_is_denied(tmp_path: Path) ->
         assert len(await home.store.audit.newest(limit=500)) == MAX_ENTRIES + 1
 
 
-async def test_a_viewer_acts_at_most_twice_a_second(tmp_path: Path) -> None:
+async def test_a_viewer_can_call_undo_only_a_limited_number_of_times(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         audit = audit_of(home)
         for _ in range(MAX_ENTRIES):
@@ -237,7 +237,7 @@ def audit_of(home: House) -> Audit:
     return Audit(home.log, perform)  # type: ignore[arg-type]
 
 
-async def test_a_change_is_taken_back_once(tmp_path: Path) -> None:
+async def test_a_change_is_undone_only_once(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         audit = audit_of(home)
         done = await home.lamps.dim(OPERATOR, chat_key=GROUP, to=20)
@@ -251,7 +251,9 @@ async def test_a_change_is_taken_back_once(tmp_path: Path) -> None:
             await audit.undo(OPERATOR, entry_id=999)
 
 
-async def test_a_change_is_taken_back_once_by_two_browsers(tmp_path: Path) -> None:
+async def test_a_change_is_undone_only_once_by_two_browsers_at_the_same_time(
+    tmp_path: Path,
+) -> None:
     async with house(tmp_path) as home:
         audit = audit_of(home)
         done = await home.lamps.dim(OPERATOR, chat_key=GROUP, to=20)
@@ -273,7 +275,7 @@ async def test_a_change_is_taken_back_once_by_two_browsers(tmp_path: Path) -> No
         assert len(dimmed) == 2
 
 
-async def test_a_change_is_taken_back_only_after_the_later_ones(tmp_path: Path) -> None:
+async def test_a_change_is_undone_only_after_the_later_changes(tmp_path: Path) -> None:
     async with house(tmp_path) as home:
         audit = audit_of(home)
         first = await home.lamps.dim(OPERATOR, chat_key=GROUP, to=20)
@@ -302,7 +304,7 @@ async def test_a_long_action_shows_its_progress_and_is_cancelled(tmp_path: Path)
         assert burning.outcome == "cancelled"
 
 
-async def test_long_actions_are_not_started_without_end(tmp_path: Path) -> None:
+async def test_the_number_of_long_actions_is_limited(tmp_path: Path) -> None:
     async with house(tmp_path) as home, background_tasks() as tasks:
         jobs = Jobs(home.log, tasks, lambda: 1_000.0)
         started = [jobs.start(home.lamps.burn, OPERATOR, {}) for _ in range(MAX_RUNNING)]

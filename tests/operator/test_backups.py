@@ -79,14 +79,14 @@ async def test_an_uploaded_backup_is_checked_and_stays_when_old_ones_are_deleted
             await backups.make(OWNER)
         names = [each.name for each in await backups.newest(VIEWER)]
         assert kept.name in names
-        assert len(names) == 3  # it, and the two that the settings keep
+        assert len(names) == 3  # the uploaded backup, and the two that the settings keep
         left = [each.name for each in (tmp_path / "data" / "backups").iterdir()]
         assert not [name for name in left if name.startswith(".coming")]
         entries = await store.audit.newest()
         assert {"backups.upload", "backups.download"} <= {each.action for each in entries}
 
 
-async def test_an_upload_that_stops_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
+async def test_an_upload_that_stops_in_the_middle_leaves_no_file(tmp_path: Path) -> None:
     async def endless() -> AsyncIterator[bytes]:
         yield b"PK"
         await anyio.sleep_forever()
@@ -134,7 +134,7 @@ async def test_a_backup_runs_as_a_job_with_progress_and_can_be_cancelled(tmp_pat
         assert job.done == job.total > 30_000_000
 
 
-async def test_a_restore_is_prepared_shown_and_taken_back(tmp_path: Path) -> None:
+async def test_a_restore_is_prepared_shown_and_cancelled(tmp_path: Path) -> None:
     data = tmp_path / "data"
     async with opened(data) as (backups, _):
         made = (await backups.make(OWNER)).result

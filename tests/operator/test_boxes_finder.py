@@ -1,4 +1,4 @@
-"""An operator finds things by what they type, and looks after the boxes of a chat."""
+"""An operator finds things by a part of their names, and manages the boxes of a chat."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -51,7 +51,7 @@ async def test_one_of_10000_chats_is_found(app: App) -> None:
     assert await finder.find(VERA, text="nobody") == []
 
 
-async def test_a_file_goes_into_a_box_and_comes_back_until_the_box_is_ended(app: App) -> None:
+async def test_a_file_is_put_into_a_box_and_read_back_until_the_box_is_ended(app: App) -> None:
     boxes = app.operations.boxes
     assert await boxes.of_chat(VERA, chat_key=GROUP) == []
     with pytest.raises(NoSuchItem, match="no box 'default'"):

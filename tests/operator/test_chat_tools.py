@@ -39,7 +39,7 @@ class Talk:
         self.app, self.platform, self.model = app, platform, model
 
     async def ask(self, text: str, chat: ChatKey = LIN) -> list[str]:
-        """Ask, wait until the turn has ended, and return what the bot sent meanwhile."""
+        """Ask, wait until the turn has ended, and return what the bot sent in this time."""
         before = len(self.platform.sent)
         said = message(chat, text, message_id=f"m{time.monotonic_ns()}", time=time.time())
         await self.app.host.accept(said)
@@ -77,7 +77,7 @@ async def talk(tmp_path: Path) -> AsyncIterator[Talk]:
         yield Talk(app, platform, model)
 
 
-async def test_a_tool_that_is_off_is_neither_shown_nor_called_from_code(talk: Talk) -> None:
+async def test_code_cannot_see_or_call_a_tool_that_is_off(talk: Talk) -> None:
     chats = talk.app.operations.chats
     assert await talk.ask("roll one")
     assert "roll_dice" in str(talk.model.requests[0].messages[0])
@@ -90,7 +90,7 @@ async def test_a_tool_that_is_off_is_neither_shown_nor_called_from_code(talk: Ta
     assert "NameError" in runs[0].output
     assert runs[0].calls == []
     assert sent == ["done"]
-    await talk.ask("roll three", ANN)  # another chat still has it
+    await talk.ask("roll three", ANN)  # in another chat the tool is still on
     assert "roll_dice" in str(talk.model.requests[-1].messages[0])
 
 
@@ -104,7 +104,7 @@ async def test_a_native_call_of_a_tool_that_is_off_is_refused(talk: Talk) -> Non
     assert call.outcome == "roll_dice is switched off in this chat"
 
 
-async def test_the_host_refuses_a_call_of_a_tool_that_was_switched_off_meanwhile(
+async def test_a_call_of_a_tool_that_was_switched_off_during_the_turn_is_refused(
     talk: Talk,
 ) -> None:
     plugins = talk.app.runtime.services.plugins
@@ -117,7 +117,7 @@ async def test_the_host_refuses_a_call_of_a_tool_that_was_switched_off_meanwhile
     assert talk.platform.sent == []
 
 
-async def test_switches_are_listed_changed_and_taken_back(talk: Talk) -> None:
+async def test_switches_are_listed_changed_and_undone(talk: Talk) -> None:
     chats, audit = talk.app.operations.chats, talk.app.operations.audit
 
     async def on() -> set[str]:

@@ -47,7 +47,7 @@ async def app(tmp_path: Path, adapter: FakeAdapter) -> AsyncIterator[App]:
 
 
 async def say(app: App, text: str, chat: ChatKey = GROUP, **more: object) -> MessageView:
-    """A person says something. Returns it with the decision."""
+    """Let a person say something. Return the message with the decision about it."""
     fields: dict[str, object] = {
         "chat_key": chat,
         "message_id": f"m{time.monotonic_ns()}",
@@ -117,7 +117,7 @@ async def test_a_search_finds_messages_of_all_chats(app: App) -> None:
         await chats.search(VERA, text="  ")
 
 
-async def test_a_policy_is_changed_and_taken_back(app: App) -> None:
+async def test_a_policy_is_changed_and_the_change_is_undone(app: App) -> None:
     chats, audit = app.operations.chats, app.operations.audit
     for field, value in (
         ("state", "observe"),
@@ -183,7 +183,7 @@ async def test_an_operator_speaks_as_the_bot_and_a_viewer_does_not(
         await chats.say(OTTO, chat_key=ChatKey.parse("fake-group_1"), text="x")
 
 
-async def test_a_turn_is_stopped_and_a_conversation_begins_anew(app: App) -> None:
+async def test_a_turn_is_stopped_and_a_conversation_is_reset(app: App) -> None:
     chats = app.operations.chats
     await say(app, "nice weather")
     assert not (await chats.stop(OTTO, chat_key=GROUP)).result

@@ -1,5 +1,5 @@
-"""Each chat command that changes something is an action of operators: with an entry in the audit
-log, and with the same text when it is refused."""
+"""Each chat command that changes something is an action of operators. It makes an entry in the
+audit log, and if it is refused, the chat gets the text of the action's error."""
 
 import re
 import time
@@ -40,10 +40,10 @@ CHANGING = {
     "reset": ("/reset", "chats.reset"),
     "erase": ("/erase 10002 sure", "erasure.erase_person"),
 }
-"""Each command that changes something: how a person writes it, and the action."""
+"""Each command that changes something: its text and the name of the action."""
 READING = {"status", "help"}
 MEMORY = {"memory", "learn", "compact"}
-"""Commands with which members look after what is remembered of them and of their chat."""
+"""Commands with which members change what is remembered about them and their chat."""
 UNDOABLE = {"on", "off", "observe", "persona", "model", "participation", "permit", "quota"}
 
 
@@ -97,10 +97,10 @@ async def test_a_command_that_changes_something_is_an_action(talk: Talk, name: s
     assert bool(entry.undo_action) == (name in UNDOABLE)
     operation = talk.app.operations.operation(action)
     assert isinstance(operation, BoundAction)
-    assert operation.declaration.summary, "the page and the API say what it does"
+    assert operation.declaration.summary, "the page and the API need a description of the action"
 
 
-async def test_a_persona_set_by_a_command_is_taken_back_on_a_page(talk: Talk) -> None:
+async def test_a_persona_set_by_a_command_is_undone_on_a_page(talk: Talk) -> None:
     chats, audit = talk.app.operations.chats, talk.app.operations.audit
     await talk.answer("/persona You are a cat.")
     assert (await chats.policy(OTTO, chat_key=LIN)).own == {"persona": "You are a cat."}
@@ -108,7 +108,7 @@ async def test_a_persona_set_by_a_command_is_taken_back_on_a_page(talk: Talk) ->
     assert (await chats.policy(OTTO, chat_key=LIN)).own == {}
 
 
-async def test_a_persons_quota_is_an_action_and_is_taken_back(talk: Talk) -> None:
+async def test_a_persons_quota_is_an_action_and_can_be_undone(talk: Talk) -> None:
     operations = talk.app.operations
     assert await talk.answer("/quota 10002 turns:5 money:0.5") == "The quota is changed."
     entry = await talk.entry()
@@ -137,7 +137,7 @@ async def test_a_persons_quota_is_an_action_and_is_taken_back(talk: Talk) -> Non
         ),
     ],
 )
-async def test_a_refused_command_gives_the_text_of_the_action(
+async def test_a_refused_command_shows_the_error_of_the_action(
     talk: Talk, written: str, action: str, parameters: dict[str, object]
 ) -> None:
     said = await talk.answer(written)
@@ -147,7 +147,7 @@ async def test_a_refused_command_gives_the_text_of_the_action(
     assert said == f"That is not possible: {refused.value}"
 
 
-async def test_an_erased_person_is_not_named_by_the_entry(talk: Talk) -> None:
+async def test_the_log_entry_does_not_name_an_erased_person(talk: Talk) -> None:
     assert (await talk.answer("/erase 10002 sure")).startswith("Forgotten")
     entry = await talk.entry()
     assert "10002" not in str(entry)
@@ -157,7 +157,7 @@ async def test_an_erased_person_is_not_named_by_the_entry(talk: Talk) -> None:
             await anyio.sleep(0.05)
 
 
-async def test_a_chat_that_is_switched_off_on_a_page_stops_its_turn(tmp_path: Path) -> None:
+async def test_when_a_chat_is_switched_off_on_a_page_its_turn_stops(tmp_path: Path) -> None:
     began, platform = anyio.Event(), TestPlatform()
 
     async def endless() -> AsyncIterator[str]:

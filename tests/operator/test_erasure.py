@@ -1,4 +1,4 @@
-"""An operator sees what the bot keeps about a chat, and erases a person."""
+"""An operator sees what the bot stores about a chat, and erases a person."""
 
 import time
 from collections.abc import AsyncIterator
@@ -49,7 +49,7 @@ async def app(tmp_path: Path) -> AsyncIterator[App]:
         yield running
 
 
-async def test_what_the_bot_keeps_about_a_chat_is_counted(app: App) -> None:
+async def test_the_data_that_the_bot_stores_about_a_chat_are_counted(app: App) -> None:
     with anyio.fail_after(30):
         while (kept := await app.operations.erasure.kept(VERA, chat_key=LIN)).rows.turns < 2:
             await anyio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""An operator has all parts of the bot checked, and reads the findings again later."""
+"""An operator lets the bot check all its parts, and can read the findings again later."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,7 +16,7 @@ from nekro_core.store import Store
 OTTO = Actor(name="otto", role=AccessRole.OPERATOR, origin=RequestOrigin.PAGE)
 
 
-async def test_findings_of_the_last_check_stay(tmp_path: Path) -> None:
+async def test_the_findings_of_the_last_check_can_be_read_again(tmp_path: Path) -> None:
     async def examine() -> AsyncIterator[Finding]:
         yield Finding(area="disk", ok=True, seen="9 GB free")
         await anyio.sleep(0)
@@ -32,7 +32,7 @@ async def test_findings_of_the_last_check_stay(tmp_path: Path) -> None:
         assert entry.new == '["voice"]'
 
 
-async def test_what_is_wrong_now_is_found_without_a_check(tmp_path: Path) -> None:
+async def test_present_problems_are_found_without_a_check(tmp_path: Path) -> None:
     settings = Settings(nekro_data_dir=tmp_path, _env_file=None)  # type: ignore[call-arg]
     async with App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as app:
         health = app.operations.health

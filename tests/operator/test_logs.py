@@ -65,7 +65,7 @@ async def test_a_token_without_the_scope_reads_nothing(tmp_path: Path) -> None:
             logs.download(TOKEN)
 
 
-async def test_the_level_is_changed_by_operators_and_can_be_taken_back(tmp_path: Path) -> None:
+async def test_operators_change_the_level_and_can_undo_the_change(tmp_path: Path) -> None:
     async with opened(tmp_path) as (logs, _):
         with pytest.raises(NotAllowed):
             await logs.set_level(VIEWER, level="DEBUG")

@@ -1,4 +1,4 @@
-"""An operator changes MCP servers, personas and network rules, and takes it back."""
+"""An operator changes MCP servers, personas and network rules, and undoes the changes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -75,7 +75,7 @@ async def test_the_later_of_two_changes_of_mcp_servers_is_refused(app: App) -> N
         await mcp.remove(VERA, server="a")
 
 
-async def test_a_removed_mcp_server_without_secrets_comes_back(app: App) -> None:
+async def test_the_removal_of_an_mcp_server_without_secrets_can_be_undone(app: App) -> None:
     mcp = app.operations.mcp
     await mcp.put(OLGA, server="a", entry=McpServerEntry(**peer(disabled=True)))
     gone = await mcp.remove(OLGA, server="a")
@@ -83,7 +83,7 @@ async def test_a_removed_mcp_server_without_secrets_comes_back(app: App) -> None
     assert [each.name for each in (await mcp.all(OTTO)).servers] == ["a"]
 
 
-async def test_a_persona_is_saved_and_each_change_can_be_taken_back(app: App) -> None:
+async def test_a_persona_is_saved_and_each_change_can_be_undone(app: App) -> None:
     personas, audit = app.operations.personas, app.operations.audit
     first = await personas.save(OTTO, persona="Mei", text="You are Mei.", revision=0)
     second = await personas.save(OTTO, persona="Mei", text="You are Mei, a cat.", revision=1)
@@ -103,7 +103,7 @@ async def test_a_persona_is_saved_and_each_change_can_be_taken_back(app: App) ->
         await personas.restore(OTTO, persona="Lin", number=1)
 
 
-async def test_all_chats_use_a_persona_until_that_is_taken_back(app: App) -> None:
+async def test_all_chats_use_a_persona_until_the_change_is_undone(app: App) -> None:
     personas, audit = app.operations.personas, app.operations.audit
     policies = app.operations.chats
     chat = ChatKey.parse("web-private_lin")
@@ -119,7 +119,7 @@ async def test_all_chats_use_a_persona_until_that_is_taken_back(app: App) -> Non
         await personas.use_everywhere(OTTO, persona="Nobody")
 
 
-async def test_a_persona_in_the_file_of_policies_is_not_overruled_by_a_click(app: App) -> None:
+async def test_a_persona_in_conduct_toml_cannot_be_overridden_on_the_page(app: App) -> None:
     personas = app.operations.personas
     await personas.save(OTTO, persona="Rin", text="You are Rin.")
     conduct = personas._services.policies.conduct
@@ -137,7 +137,7 @@ async def test_a_trial_of_a_persona_needs_either_a_name_or_a_text(app: App) -> N
         await personas.try_out(OTTO, chat_key=chat, persona="Nobody")
 
 
-async def test_network_rules_are_changed_and_taken_back(app: App) -> None:
+async def test_network_rules_are_changed_and_the_changes_are_undone(app: App) -> None:
     network, audit = app.operations.network, app.operations.audit
     first = await network.put(OTTO, owner=CHAT, allow=["example.org"])
     second = await network.put(OTTO, owner=CHAT, allow=["example.net"], private=["nas.lan:80"])

@@ -1,4 +1,4 @@
-"""Names and ranges of media come from strangers."""
+"""File names of media and requested ranges come from strangers and are checked."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from nekro_core.operator.media_response import media_response
         ("bytes=1-2", 206),
         ("bytes=-2", 206),
         ("bytes=9-", 416),
-        (f"bytes={'9' * 5000}-", 200),  # Python converts no number of so many digits
+        (f"bytes={'9' * 5000}-", 200),  # Python refuses to convert a number with so many digits
         (f"bytes=0-{'9' * 5000}", 200),
     ],
 )
@@ -21,7 +21,7 @@ def test_a_range_of_any_length_gets_an_answer(asked: str, status: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["a\r\nSet-Cookie: b=c", 'a"; x=y', "\ud800", "../../a", "犬.png"])
-def test_a_name_adds_no_header(name: str) -> None:
+def test_a_file_name_cannot_add_a_header(name: str) -> None:
     answer = media_response(Media(mime="text/html", name=name), b"<script>", "")
     shown = answer.headers["content-disposition"]
     assert shown.startswith("attachment; filename*=UTF-8''")

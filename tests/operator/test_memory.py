@@ -48,7 +48,9 @@ async def test_notes_are_added_changed_ended_and_deleted(app: App) -> None:
     assert await memory.notes(VERA, chat_key=GROUP, ended=True) == []
     entries = await audit.newest(OTTO)
     assert len(entries) >= 5
-    assert "vermilion" not in str(entries), "the log outlives the erasure of people"
+    assert "vermilion" not in str(entries), (
+        "the audit log is kept when people are erased, so it must not have their words"
+    )
     with pytest.raises(NoSuchNote):
         await memory.delete_note(OTTO, chat_key=GROUP, note_id=number)
     with pytest.raises(NoteRefused, match="empty"):
@@ -57,7 +59,7 @@ async def test_notes_are_added_changed_ended_and_deleted(app: App) -> None:
         await memory.add_note(VERA, chat_key=GROUP, text=text)
 
 
-async def test_links_are_made_and_taken_back(app: App) -> None:
+async def test_links_are_made_and_removed_by_undo(app: App) -> None:
     memory, audit = app.operations.memory, app.operations.audit
     await app.memory.notes.keep(OTHER, NewNote(text="said in private"))
     assert await memory.notes(VERA, chat_key=GROUP) == []
@@ -93,7 +95,7 @@ async def test_notes_are_exported_and_imported(app: App) -> None:
     assert (await memory.export_notes(OTTO, chat_key=OTHER)).count == 1
 
 
-async def test_lines_that_cannot_be_imported_are_named(app: App) -> None:
+async def test_lines_that_cannot_be_imported_are_reported(app: App) -> None:
     memory = app.operations.memory
     good = json.dumps({"chat_key": str(GROUP), "text": "likes tea"})
     lines = "\n".join(

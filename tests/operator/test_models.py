@@ -16,7 +16,8 @@ from nekro_core.app.operator_settings import SettingsUnreadable
 from nekro_core.app.settings import Settings
 from nekro_core.app.settings_sources import SettingsError
 from nekro_core.chat import ChatKey
-from nekro_core.llm.embedded import EmbeddedPhase, WeightsError
+from nekro_core.llm.embedded.model import EmbeddedPhase
+from nekro_core.llm.embedded.weights import WeightsError
 from nekro_core.llm.model import ModelUnreachable
 from nekro_core.llm.probe import ProbeResult
 from nekro_core.llm.probe.texts import TEXTS
@@ -81,7 +82,7 @@ async def test_a_model_is_added_changed_and_removed_while_the_bot_runs(
             await models.remove(OTTO, group="fast")
 
 
-async def test_a_change_without_a_key_can_be_taken_back(models: Models) -> None:
+async def test_a_change_without_a_key_can_be_undone(models: Models) -> None:
     fields = {"base_url": "http://127.0.0.1:9/v1", "model": "one"}
     added = await models.put(OTTO, group="fast", fields=fields)
     changed = await models.put(OTTO, group="fast", fields={"model": "two", "vision": True})
@@ -112,7 +113,7 @@ async def test_a_saved_key_is_not_sent_to_another_address(app: App, models: Mode
         for act in (models.test, models.put):
             with pytest.raises(InvalidParameters, match="another address"):
                 await act(OTTO, group="fast", fields=elsewhere)
-        through = {"proxy": thief.base_url}  # a proxy reads the requests to an http address
+        through = {"proxy": thief.base_url}  # a proxy can read the requests to an http address
         for act in (models.test, models.put):
             with pytest.raises(InvalidParameters, match="or proxy"):
                 await act(OTTO, group="fast", fields=through)
@@ -121,7 +122,7 @@ async def test_a_saved_key_is_not_sent_to_another_address(app: App, models: Mode
         await models.put(OTTO, group="fast", fields={"proxy": None})
 
 
-async def test_a_viewer_does_not_see_what_looks_like_a_secret(models: Models) -> None:
+async def test_a_viewer_does_not_see_values_that_look_like_secrets(models: Models) -> None:
     fields: dict[str, JsonValue] = {
         "base_url": "http://127.0.0.1:9/v1",
         "model": "one",
@@ -206,7 +207,7 @@ async def test_a_model_is_written_into_the_files_of_the_settings(app: App, model
     assert app.runtime.models.llm.model_fields_set == set()
 
 
-async def test_a_model_that_the_environment_names_is_not_changed_here(
+async def test_a_model_that_the_environment_defines_cannot_be_changed_here(
     app: App, models: Models, tmp_path: Path
 ) -> None:
     written = "NEKRO_MODELS__FAST__BASE_URL=http://127.0.0.1:9/v1\nNEKRO_MODELS__FAST__MODEL=one\n"
@@ -266,7 +267,7 @@ async def test_a_model_file_is_downloaded_chosen_and_removed(app: App, tmp_path:
     assert state.phase is EmbeddedPhase.IDLE
     with pytest.raises(InvalidParameters, match="uses it"):
         await area.remove(OTTO, file="mine.gguf")
-    with pytest.raises(ModelUnreachable):  # there are no weights in this file
+    with pytest.raises(ModelUnreachable):  # the file is a header without weights
         await app.runtime.models.default.prepare()
     state = app.runtime.models.embedded_state
     assert state is not None
@@ -278,7 +279,7 @@ async def test_a_model_file_is_downloaded_chosen_and_removed(app: App, tmp_path:
         await area.use(OTTO, file="mine.gguf")
 
 
-async def test_the_models_of_a_role_are_set_shown_and_set_back(app: App, models: Models) -> None:
+async def test_the_models_of_a_role_are_set_shown_and_reset(app: App, models: Models) -> None:
     def answer(asked: Asked) -> Reply:
         return (
             Answer(status=401, error={"message": "bad key"}) if "wrong" in str(asked.body) else "hi"

@@ -36,13 +36,13 @@ class Console:
     owner: Actor
 
     async def add(self, name: str, role: AccessRole = AccessRole.VIEWER) -> Actor:
-        """A person with a password, who acts on a page."""
+        """Add a person with a password. Return the person as the actor of a request from a page."""
         done = await self.people.invite(self.owner, name=name, role=role)
         await self.identity.people.accept(done.result.path.removeprefix(JOIN_PATH), PASSWORD)
         return Actor(name=name, role=role, origin=RequestOrigin.PAGE)
 
     async def logged(self) -> str:
-        """Everything in the audit log."""
+        """The whole audit log as text."""
         return repr(await self.store.audit.newest(limit=500))
 
 
@@ -71,7 +71,7 @@ async def test_an_owner_invites_promotes_disables_and_enables_a_person(console: 
     assert gone.result.state is PersonState.DISABLED
     back = await people.enable(owner, name="Lin")
     assert (back.result.state, back.result.has_password) == (PersonState.ACTIVE, True)
-    # Nobody can use what the audit log has.
+    # The audit log has no text with which somebody could log in.
     logged = await console.logged()
     assert "Lin" in logged
     assert invited.result.path.removeprefix(JOIN_PATH) not in logged
@@ -91,7 +91,7 @@ async def test_an_owner_invites_promotes_disables_and_enables_a_person(console: 
         ("x" * 300, InvalidParameters),
     ],
 )
-async def test_a_name_that_could_be_mistaken_is_refused(
+async def test_a_name_that_could_be_confused_with_another_is_refused(
     console: Console, name: str, error: type[Exception]
 ) -> None:
     await console.add("lin")
@@ -123,7 +123,7 @@ async def test_a_new_password_needs_the_present_one_and_is_nowhere_in_the_log(
     find = console.identity.people.with_password
     assert await find("lin", PASSWORD) is None
     assert await find("lin", fresh.get_secret_value()) is not None
-    # The owner came by a link and has none yet.
+    # The owner logged in with a link and has no password yet.
     await people.set_password(console.owner, password=fresh)
     assert fresh.get_secret_value() not in await console.logged()
     assert PASSWORD not in await console.logged()
@@ -135,7 +135,7 @@ async def test_a_weak_password_is_refused(console: Console, weak: str) -> None:
         await console.people.set_password(console.owner, password=SecretStr(weak))
 
 
-async def test_the_present_password_cannot_be_guessed_from_an_open_browser(
+async def test_somebody_at_an_open_browser_cannot_guess_the_present_password(
     console: Console,
 ) -> None:
     lin, people = await console.add("lin"), console.people
@@ -159,7 +159,7 @@ async def test_a_second_factor_is_enrolled_confirmed_and_removed(console: Consol
     assert len(set(codes)) == RECOVERY_CODES
     mine = await people.myself(lin)
     assert (mine.has_second_factor, mine.recovery_codes) == (True, RECOVERY_CODES)
-    # Lin has lost the telephone; the owner helps.
+    # Lin has lost the telephone, and the owner removes the second factor.
     helped = await people.remove_second_factor(console.owner, name="lin")
     assert not helped.result.has_second_factor
     logged = await console.logged()
@@ -227,7 +227,7 @@ async def test_a_token_with_impossible_values_is_refused(
         await console.people.make_token(console.owner, label=label, scopes=scopes, days=days)
 
 
-async def test_the_owner_sees_when_people_were_last_here(console: Console) -> None:
+async def test_the_owner_sees_when_each_person_was_last_active(console: Console) -> None:
     lin = await console.add("Lin")
     await console.people.invite(console.owner, name="Wei", role=AccessRole.VIEWER)
     seen = {each.name: each.last_seen for each in await console.people.everybody(console.owner)}

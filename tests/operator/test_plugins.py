@@ -232,7 +232,7 @@ async def ponder(_ctx: AgentCtx) -> str:
 '''
 
 
-async def test_a_turn_that_runs_during_an_update_ends_with_its_functions(
+async def test_a_turn_that_runs_during_an_update_uses_the_old_functions_until_it_ends(
     bot: Bot, operator: Operator, cup: Path
 ) -> None:
     write(cup, more=SLOW.replace("{words}", "as 1"))
@@ -299,7 +299,7 @@ async def test_a_token_in_an_address_is_not_stored(operator: Operator) -> None:
     assert "token-abc" not in repr(newest)
 
 
-async def test_an_uploaded_zip_is_looked_at_and_installed(operator: Operator, cup: Path) -> None:
+async def test_an_uploaded_zip_is_inspected_and_installed(operator: Operator, cup: Path) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         archive.write(cup / "__init__.py", "cup/__init__.py")
@@ -344,7 +344,9 @@ async def test_each_action_refuses_a_viewer_and_names_an_unknown_plugin(
 
 
 @pytest.mark.parametrize("name", ["look", "install", "update", "configure"])
-async def test_only_an_owner_chooses_code_paths_and_settings(operator: Operator, name: str) -> None:
+async def test_only_an_owner_may_install_and_configure_plugins(
+    operator: Operator, name: str
+) -> None:
     parameters = CALLS.get(name, {"address": "/etc/index.toml"})
     with pytest.raises(NotAllowed, match="needs the role owner"):
         await operator.perform(OTTO, f"plugins.{name}", parameters)

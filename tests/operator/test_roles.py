@@ -1,4 +1,4 @@
-"""Only an owner may do what could give a person every right. See `AccessRole`."""
+"""Only an owner may call operations with which a person could get every right. See `AccessRole`."""
 
 import pytest
 
@@ -22,6 +22,6 @@ FOR_OWNERS: dict[type[Area], set[str]] = {
 
 
 @pytest.mark.parametrize("area", FOR_OWNERS, ids=lambda area: area.name)
-def test_operations_with_which_one_can_get_every_right_need_an_owner(area: type[Area]) -> None:
+def test_operations_that_could_give_every_right_need_an_owner(area: type[Area]) -> None:
     needed = {name for name, each in area.declared().items() if each.role is AccessRole.OWNER}
     assert needed == FOR_OWNERS[area]

@@ -27,7 +27,7 @@ OWNER = Actor(name="olga", role=AccessRole.OWNER, origin=RequestOrigin.PAGE)
 
 @dataclass
 class Desk:
-    """The settings of a bot, and what an operator does with them."""
+    """The settings of a bot, and the actions of an operator on them."""
 
     folder: Path
     store: Store
@@ -37,7 +37,7 @@ class Desk:
     restarts: list[str]
 
     async def set(self, **values: Any) -> Done[Any]:
-        """Call the action as the HTTP API does. ``__`` in a name stands for a dot."""
+        """Call the action as the HTTP API does. In a name, ``__`` stands for a dot."""
         named = {name.replace("__", "."): value for name, value in values.items()}
         return await self.area.set.invoke(OWNER, {"values": named})
 
@@ -69,7 +69,7 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         yield Desk(tmp_path, store, running, area, Audit(log, perform), restarts)
 
 
-async def test_a_changed_setting_is_in_force_at_once_and_in_the_file(desk: Desk) -> None:
+async def test_a_changed_setting_takes_effect_at_once_and_is_in_the_file(desk: Desk) -> None:
     agent = desk.running.settings.nekro_agent
     done = await desk.set(agent__names=["Mei"], agent__turn__max_steps=3)
     assert agent.names == ("Mei",)
@@ -79,16 +79,18 @@ async def test_a_changed_setting_is_in_force_at_once_and_in_the_file(desk: Desk)
     assert Settings.load(desk.folder).nekro_agent.names == ("Mei",)
 
 
-async def test_an_impossible_value_gets_the_message_of_the_file(desk: Desk) -> None:
+async def test_an_invalid_value_gets_the_error_message_of_the_file(desk: Desk) -> None:
     with pytest.raises(SettingsError, match=r"settings.toml, line \d+: agent.turn.max_steps: "):
         await desk.set(agent__turn__max_steps=1000, agent__names=["Mei"])
     assert not (desk.folder / "data" / "settings.toml").exists()
-    assert desk.running.settings.nekro_agent.names == ("Nekro",), "all or none"
+    assert desk.running.settings.nekro_agent.names == ("Nekro",), (
+        "if one value is invalid, no value may be changed"
+    )
     with pytest.raises(SettingsError, match=r"did you mean agent.names\?"):
         await desk.set(agent__namez=["Mei"])
 
 
-async def test_a_change_is_taken_back(desk: Desk) -> None:
+async def test_a_change_is_undone(desk: Desk) -> None:
     first = await desk.set(agent__persona="cat")
     second = await desk.set(agent__persona="dog")
     await desk.audit.undo(OWNER, entry_id=second.entry_id)
@@ -114,7 +116,7 @@ async def test_a_secret_is_written_and_never_shown(desk: Desk) -> None:
     assert path.stat().st_mode & 0o077 == 0
     await desk.set(llm__api_key="sk-x2")
     kept = [each.read_text() for each in (desk.folder / "data").rglob("*") if each.is_file()]
-    assert not [text for text in kept if "sk-x1" in text], "an old key is not kept"
+    assert not [text for text in kept if "sk-x1" in text], "no file may keep the old key"
 
 
 async def test_the_second_of_two_people_who_change_a_setting_is_refused(desk: Desk) -> None:
@@ -127,7 +129,7 @@ async def test_the_second_of_two_people_who_change_a_setting_is_refused(desk: De
     assert await desk.value("agent.persona") == "cat"
 
 
-async def test_what_dotenv_gives_is_locked_until_it_is_moved(desk: Desk) -> None:
+async def test_a_setting_in_dotenv_is_locked_until_it_is_moved(desk: Desk) -> None:
     info = await desk.area.one(VIEWER, setting="trigger.debounce_s")
     assert (info.source, info.locked_by, info.locked_in) == (
         SettingSource.DOTENV,
@@ -153,7 +155,7 @@ async def test_what_dotenv_gives_is_locked_until_it_is_moved(desk: Desk) -> None
     assert "secret-1" not in await desk.log()
 
 
-async def test_what_needs_a_restart_says_so(desk: Desk) -> None:
+async def test_a_setting_that_needs_a_restart_says_so(desk: Desk) -> None:
     done = await desk.set(port=8123, agent__language="ja")
     assert [each.restart_needed for each in done.result] == [True, False]
     assert (await desk.area.state(VIEWER)).waiting == ("port",)
@@ -198,14 +200,14 @@ async def test_settings_are_found_by_table_text_and_name(desk: Desk) -> None:
         await desk.area.one(VIEWER, setting="agent.nothing")
 
 
-async def test_every_setting_says_what_it_does(desk: Desk) -> None:
+async def test_every_setting_has_a_description(desk: Desk) -> None:
     infos = await desk.area.listed(VIEWER)
     assert len(infos) > 150
     foreign = ("adapters.", "nonebot.")
     assert [i.name for i in infos if not i.description and not i.name.startswith(foreign)] == []
 
 
-async def test_a_bot_inside_another_program_cannot_restart_it(desk: Desk) -> None:
+async def test_an_operator_cannot_restart_a_bot_inside_another_program(desk: Desk) -> None:
     book = RunningSettingsBook(desk.running, SettingsEditor(desk.folder))
     with pytest.raises(RestartUnavailable):
         book.restart()

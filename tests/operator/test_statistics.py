@@ -1,4 +1,4 @@
-"""An operator reads what the bot did today and what did not arrive."""
+"""An operator reads what the bot did today and which messages did not arrive."""
 
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
@@ -64,8 +64,10 @@ def delivery(number: int, state: DeliveryState) -> DeliveryRow:
     )
 
 
-async def test_a_day_begins_where_the_bot_is(store: Store, statistics: Statistics) -> None:
-    # It is half past eight in the evening in Shanghai, where the day began at 16:00 UTC.
+async def test_a_day_begins_at_midnight_in_the_time_zone_of_the_bot(
+    store: Store, statistics: Statistics
+) -> None:
+    # In Shanghai it is half past eight in the evening, and the day began at 16:00 UTC.
     await store.model_uses.add(use(NOW - 20 * 3600, 1.0))
     await store.model_uses.add(use(NOW - 21 * 3600, 2.0))
     while await store.statistics_counter.count_slice():
@@ -89,21 +91,21 @@ async def test_a_day_begins_where_the_bot_is(store: Store, statistics: Statistic
         (3650, ["month"]),
     ],
 )
-async def test_only_periods_that_suit_a_span_are_offered(
+async def test_only_periods_that_suit_the_length_of_the_span_are_offered(
     statistics: Statistics, days: int, offered: list[str]
 ) -> None:
     found = await statistics.periods(VERA, since=NOW - days * 86_400, until=NOW)
     assert found == offered
 
 
-async def test_hours_that_are_not_stored_any_more_are_not_offered(statistics: Statistics) -> None:
+async def test_hours_that_are_no_longer_stored_are_not_offered(statistics: Statistics) -> None:
     long_ago = NOW - 3000 * 86_400
     span = {"since": long_ago, "until": long_ago + 7 * 86_400}
     assert await statistics.periods(VERA, **span) == ["hour", "day"]
     assert await statistics.periods(VERA, dimension=Dimension.CHAT, **span) == ["month"]
 
 
-async def test_a_wrong_time_zone_is_named(statistics: Statistics) -> None:
+async def test_a_wrong_time_zone_is_named_in_the_error(statistics: Statistics) -> None:
     with pytest.raises(InvalidParameters, match="'Mars/Base' is no time zone"):
         await statistics.series(VERA, period=Period.DAY, since=0, until=NOW, timezone="Mars/Base")
 

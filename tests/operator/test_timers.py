@@ -1,4 +1,4 @@
-"""An operator sets, pauses and deletes timers of any chat, and takes it back."""
+"""An operator sets, pauses and deletes timers of any chat, and undoes these changes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,7 +26,7 @@ async def app(tmp_path: Path) -> AsyncIterator[App]:
         yield running
 
 
-async def test_a_deleted_timer_comes_back_when_the_deletion_is_taken_back(app: App) -> None:
+async def test_undo_restores_a_deleted_timer(app: App) -> None:
     timers, audit = app.operations.timers, app.operations.audit
     made = await timers.set_recurring(
         OTTO, chat_key=GROUP, cron="0 8 * * *", text="say good morning", title="morning"
@@ -38,7 +38,7 @@ async def test_a_deleted_timer_comes_back_when_the_deletion_is_taken_back(app: A
     assert (row.cron, row.text, row.title) == ("0 8 * * *", "say good morning", "morning")
 
 
-async def test_a_paused_timer_is_resumed_by_undo(app: App) -> None:
+async def test_undo_resumes_a_paused_timer(app: App) -> None:
     timers, audit = app.operations.timers, app.operations.audit
     made = await timers.set_recurring(OTTO, chat_key=GROUP, cron="@daily", text="count")
     paused = await timers.pause(OTTO, timer_id=made.result.timer_id)

@@ -1,4 +1,4 @@
-"""A fake of Anthropic's Messages API, which refuses what the real one refuses.
+"""A fake of Anthropic's Messages API. It refuses the requests that the real API refuses.
 
 Source: the API reference "Messages" and the guides "Streaming messages", "Tool use", "Prompt
 caching" and "Errors" of Anthropic, API version 2023-06-01.
@@ -27,12 +27,12 @@ FIELDS = {
 }  # fmt: skip
 MOST_MARKS = 4
 CACHED_TOKENS = 100
-"""What the peer says was cached, once a prefix with a mark comes again."""
+"""The number of cached tokens that the peer reports when a marked prefix comes again."""
 
 
 class AnthropicServer(ProtocolServer):
-    """The server. The usage says that a marked prefix was written to the cache at its first request
-    and read from it at the next ones."""
+    """The server. For the first request with a marked prefix, the usage says that the prefix was
+    written to the cache; for later ones, that it was read from the cache."""
 
     path = "messages"
 
@@ -96,7 +96,8 @@ class AnthropicServer(ProtocolServer):
         yield {"type": "ping"}
 
     def _input(self, asked: Asked) -> dict[str, int]:
-        """The tokens of the prompt: new ones, those read from the cache, those written to it."""
+        """The tokens of the prompt: new ones, those read from the cache, and those written to the
+        cache."""
         system = str(asked.body.get("system", ""))
         usage = {
             "input_tokens": 20,
@@ -155,7 +156,8 @@ class AnthropicServer(ProtocolServer):
 
 
 def _unanswered(message: EventBody, following: EventBody | None) -> str:
-    """Why the calls of a message and the results in the next one do not fit together."""
+    """Say why the calls of a message and the results in the next message do not fit together; empty
+    if they do."""
     called = [each["id"] for each in message["content"] if each["type"] == "tool_use"]
     content = following["content"] if following else []
     answered = [each["tool_use_id"] for each in content if each["type"] == "tool_result"]

@@ -17,7 +17,7 @@ from anyio.streams.tls import TLSStream
 
 @asynccontextmanager
 async def closed_port() -> AsyncIterator[str]:
-    """An address at which nobody listens."""
+    """An address at which no program listens."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     yield f"http://127.0.0.1:{port}/v1"
@@ -25,7 +25,7 @@ async def closed_port() -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def full_queue() -> AsyncIterator[str]:
-    """An address that takes no more connections: its queue is full, so a client waits."""
+    """An address that accepts no more connections: its queue is full, so a client waits."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)

@@ -1,4 +1,4 @@
-"""An HTTP proxy on this machine that records what it is asked for. Whatever the address, it
+"""An HTTP proxy on this machine. It records the requests. Whatever address is requested, it
 connects to one port of 127.0.0.1."""
 
 import select

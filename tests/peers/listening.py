@@ -1,4 +1,5 @@
-"""What the HTTP peers share: a server on 127.0.0.1, and requests read from a raw connection."""
+"""Code that the HTTP peers share: a server on 127.0.0.1, and reading requests from a raw
+connection."""
 
 from abc import ABC, abstractmethod
 from contextlib import AsyncExitStack, suppress
@@ -40,7 +41,7 @@ class LoopbackServer(ABC):
 
     @abstractmethod
     async def serve(self, stream: SocketStream, reader: BufferedByteReceiveStream) -> bool:
-        """Read one request and answer it. Returns whether the connection stays open."""
+        """Read one request and answer it. Return True if the connection stays open."""
 
     async def __aenter__(self) -> Self:
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=self._port)
@@ -58,7 +59,7 @@ class LoopbackServer(ABC):
         self.connections += 1
         async with stream:
             reader = BufferedByteReceiveStream(stream)
-            # A client may leave at any time, even in the middle of a request. That is no error.
+            # A client may leave at any time, even in the middle of a request. That is not an error.
             with suppress(anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError):
                 while await self.serve(stream, reader):
                     pass

@@ -1,4 +1,5 @@
-"""A real PostgreSQL server: Debian's, started by the test on a free port, not as root."""
+"""A real PostgreSQL server from the Debian package. A test starts it on a free port, not as
+root."""
 
 import os
 import pwd
@@ -114,8 +115,8 @@ class PostgresServer:
             await connection.close()
 
     async def bytes_have(self, words: bytes, *, url: str) -> bool:
-        """Whether a file of the database has these bytes: its tables, their indexes and what lies
-        outside of the rows. The server's write-ahead log is not searched."""
+        """Return True if a file of the database contains these bytes. The search covers tables,
+        indexes and the space outside the rows, but not the server's write-ahead log."""
         await self.run("CHECKPOINT", url=url)
         (row,) = await self.run(
             "SELECT oid FROM pg_database WHERE datname = current_database()", url=url

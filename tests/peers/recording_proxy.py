@@ -1,7 +1,7 @@
 """An HTTP proxy that records the requests and answers and can be told to fail.
 
 It forwards the bot's requests to a real server on 127.0.0.1. The pages in `docs/wire/` are written
-from its records. Tests use it to learn what a bot does when its server is stopped, does not answer
+from its records. With it, tests check what a bot does when its server is stopped, does not answer
 or refuses a request.
 """
 
@@ -50,7 +50,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Do not answer. ``done``: whether the server receives the request."""
+    """Do not answer. If ``done`` is true, the server receives the request all the same."""
 
     done: bool = False
 
@@ -168,7 +168,7 @@ Answering = Callable[[h11.Request, bytes], Any]
 
 
 class _Side:
-    """One HTTP connection, as its server or its client."""
+    """One HTTP connection. The proxy is its server or its client."""
 
     def __init__(self, stream: SocketStream, role: type[h11.CLIENT] = h11.SERVER) -> None:
         self._stream = stream

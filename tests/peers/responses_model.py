@@ -1,4 +1,4 @@
-"""A fake of OpenAI's Responses API, which refuses what the real one refuses.
+"""A fake of OpenAI's Responses API. It refuses the requests that the real API refuses.
 
 Source: the API reference "Responses" and "Streaming events" of OpenAI.
 """

@@ -18,7 +18,7 @@ script file holds rules. The first rule that matches answers::
     then = "end"                     # or "break", "stall", "endless", "no_done"
     calls = [{ name = "roll_dice", arguments = { sides = 20 } }]    # native function calls
 
-It implements HTTP/1.1 itself, because a web framework cannot break off an answer at any point.
+It implements HTTP/1.1 itself, because no web framework can break off an answer at any point.
 """
 
 import argparse
@@ -27,7 +27,7 @@ import random
 import re
 import tomllib
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,20 +64,21 @@ class Call:
 class Answer:
     """One HTTP answer.
 
-    ``chunks`` are sent one after another: a text as words of the reply, bytes unchanged (garbage,
-    comments, hand-written chunks). A number is a pause in seconds, an `anyio.Event` is waited for,
-    and a function is called.
+    ``chunks`` are sent one after another. A text is sent as words of the reply. Bytes are sent
+    unchanged (garbage, comments, hand-written chunks). At a number, the answer pauses for this many
+    seconds; at an `anyio.Event`, it waits for the event; a function is called.
 
-    ``calls`` follow the chunks. ``split`` says how they are cut: ``pieces`` sends each call in
-    several pieces, one call after another, as OpenAI does; ``mixed`` mixes the pieces of all calls;
-    ``whole`` sends each call in one chunk, as Mistral does; ``objects`` does the same with an
-    object as arguments; ``no_index`` leaves out the index; ``same_index`` gives each call the index
-    0, as some versions of Ollama did. ``seed`` decides the places of the cuts. ``said_again``
-    repeats id and name with every piece.
+    ``calls`` follow the chunks. ``split`` says how they are cut. With ``pieces``, each call is sent
+    in several pieces, one call after another, as OpenAI does; with ``mixed``, the pieces of all
+    calls are mixed; with ``whole``, each call is sent in one chunk, as Mistral does; with
+    ``objects``, also in one chunk, but with an object as arguments; with ``no_index``, the index is
+    left out; with ``same_index``, each call has the index 0, as in some versions of Ollama.
+    ``seed`` decides the places of the cuts. With ``said_again``, every piece has the id and the
+    name.
 
-    ``then`` is the end: ``end`` is a proper one, ``no_done`` lacks ``[DONE]`` and a reason,
-    ``break`` breaks the connection, ``stall`` leaves it open and silent, ``endless`` repeats the
-    text forever, ``error`` reports ``error`` inside the stream.
+    ``then`` is the end of the answer: ``end`` is a proper end, ``no_done`` lacks ``[DONE]`` and a
+    reason, ``break`` breaks the connection, ``stall`` leaves the connection open and silent,
+    ``endless`` repeats the text forever, ``error`` reports ``error`` inside the stream.
     """
 
     chunks: Sequence[str | float | bytes | anyio.Event | Callable[[], None]] = ()
@@ -131,13 +132,14 @@ class Asked:
 
 
 Reply = str | Answer
-Script = Iterable[Reply] | Callable[[Asked], Reply]
+Script = Iterable[Reply] | Callable[[Asked], Reply | Awaitable[Reply]]
 
 
 class ScriptedModelServer(LoopbackServer):
     """The server on 127.0.0.1.
 
-    ``replies`` are used one after another, or a function makes the reply to each request. When no
+    ``replies`` are used one after another, or a function, which may be asynchronous, makes the
+    reply to each request. When no
     reply is left, the answer is a 500 and the request is added to ``unexpected``. ``refuses`` names
     request fields that are answered with 400, as some endpoints do.
     """
@@ -174,14 +176,17 @@ class ScriptedModelServer(LoopbackServer):
                 said += ". Use 'max_completion_tokens' instead."
             answer = Answer(status=400, error={"message": said})
         else:
-            reply = self._reply(asked)
+            made = self._reply(asked)
+            reply = await _awaited(made, reader, asked) if isinstance(made, Awaitable) else made
+            if reply is None:
+                return False  # The client has left.
             answer = Answer(chunks=pieces(reply)) if isinstance(reply, str) else reply
         if answer.body is not None or answer.status != 200:
             await _send_whole(stream, answer)
             asked.finished = True
             return True
         async with anyio.create_task_group() as tasks:
-            # When the client leaves, the answer must end, even if it is waiting.
+            # If the client leaves, the answer must end, even while it waits for something.
             tasks.start_soon(watch, reader, asked, tasks)
             with suppress(anyio.BrokenResourceError):
                 asked.finished = await _send_stream(stream, answer, asked)
@@ -190,7 +195,7 @@ class ScriptedModelServer(LoopbackServer):
 
 
 def pieces(text: str) -> list[str]:
-    """A text cut into the chunks in which it is sent."""
+    """The chunks in which a text is sent."""
     return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
 
 
@@ -239,6 +244,18 @@ async def watch(reader: BufferedByteReceiveStream, asked: Asked, tasks: TaskGrou
         tasks.cancel_scope.cancel()
 
 
+async def _awaited(
+    made: Awaitable[Reply], reader: BufferedByteReceiveStream, asked: Asked
+) -> Reply | None:
+    """Wait for the reply of an asynchronous script. Returns None if the client leaves meanwhile."""
+    reply: Reply | None = None
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(watch, reader, asked, tasks)
+        reply = await made
+        tasks.cancel_scope.cancel()
+    return reply
+
+
 async def _send_whole(stream: SocketStream, answer: Answer) -> None:
     kind = answer.content_type
     body = answer.body
@@ -253,7 +270,7 @@ async def _send_whole(stream: SocketStream, answer: Answer) -> None:
 
 
 async def _send_stream(stream: SocketStream, answer: Answer, asked: Asked) -> bool:
-    """Send a streamed answer. Returns whether it ended properly."""
+    """Send a streamed answer. Return True if it ended properly."""
 
     async def send(data: bytes) -> None:
         await stream.send(f"{len(data):x}\r\n".encode() + data + b"\r\n")

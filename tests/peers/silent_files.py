@@ -1,4 +1,4 @@
-"""A file server that never answers a request, except for ``/cat.png``, which it serves at once."""
+"""A file server that never answers a request. Only ``/cat.png`` is served, at once."""
 
 import base64
 
@@ -13,7 +13,8 @@ PNG = base64.b64decode(
 
 
 class SilentFiles(LoopbackServer):
-    """The server. ``waiting`` counts the requests that wait now. ``most`` is its highest value."""
+    """The server. ``waiting`` counts the requests that wait for an answer. ``most`` is the highest
+    value of this count."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +26,7 @@ class SilentFiles(LoopbackServer):
         return self.base_url.removesuffix("/v1")
 
     async def serve(self, stream: SocketStream, reader: BufferedByteReceiveStream) -> bool:
-        """Answer a request for ``/cat.png``; hold every other one until its client leaves."""
+        """Answer a request for ``/cat.png``. Hold every other request until its client leaves."""
         path = (await read_request(reader)).path
         if path == "/cat.png":
             head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(PNG)}\r\n\r\n"
@@ -34,7 +35,7 @@ class SilentFiles(LoopbackServer):
         self.waiting += 1
         self.most = max(self.most, self.waiting)
         try:
-            await reader.receive_exactly(1)  # raises when the client leaves
+            await reader.receive_exactly(1)  # this raises an error when the client leaves
         finally:
             self.waiting -= 1
         return False

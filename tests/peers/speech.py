@@ -15,7 +15,8 @@ RATE = 16_000
 
 
 class SpeechServer(LoopbackServer):
-    """Answers with a tone, which is longer for a longer text. Voices: ``alloy`` and ``echo``.
+    """Answers with a tone. A longer text gives a longer tone. The voices are ``alloy`` and
+    ``echo``.
 
     While ``answers`` has (status, body) pairs, each request gets the next pair instead.
     """

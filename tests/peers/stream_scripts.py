@@ -1,5 +1,5 @@
-"""What the peers of model protocols share: an `Answer` is sent as events of another protocol than
-that of `ScriptedModelServer`, and can fail in the same ways."""
+"""Code that the peers of model protocols share. They send an `Answer` as events of a protocol other
+than that of `ScriptedModelServer`, and can fail in the same ways."""
 
 import json
 from abc import abstractmethod
@@ -39,7 +39,7 @@ class ProtocolServer(LoopbackServer):
 
     @abstractmethod
     def fault(self, asked: Asked) -> str:
-        """Why the protocol forbids a request; empty if it does not."""
+        """Return why the protocol forbids a request; empty if it does not."""
 
     @abstractmethod
     def error_body(self, status: int, message: str, answer: Answer) -> EventBody:

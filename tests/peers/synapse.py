@@ -64,12 +64,12 @@ root: {{level: WARNING, handlers: [file]}}
 
 
 def installed() -> bool:
-    """Whether Synapse is installed on this machine."""
+    """Return True if Synapse is installed on this machine."""
     return PYTHON.exists()
 
 
 class Refused(AssertionError):
-    """The server refused a request of a test's person."""
+    """The server refused a request that a test made for a person."""
 
 
 @dataclass
@@ -152,7 +152,8 @@ class Person:
     async def until_said(
         self, room: str, count: int, *, of: str, within: float = 30.0
     ) -> list[dict[str, Any]]:
-        """Wait until a person has this many messages, edits not counted, and return them."""
+        """Wait until a person has sent this many messages, without counting edits, and return
+        them."""
         with anyio.fail_after(within):
             while True:
                 said = [
@@ -216,7 +217,8 @@ async def synapse(folder: Path) -> AsyncIterator[Synapse]:
             yield Synapse(folder, port, process, client)
     finally:
         if process.returncode is None:
-            process.send_signal(signal.SIGKILL)  # its data may be lost, so it need not stop cleanly
+            # the data are not needed any more, so it need not stop cleanly
+            process.send_signal(signal.SIGKILL)
         await process.wait()
 
 

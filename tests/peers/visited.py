@@ -46,10 +46,11 @@ def visited() -> Iterator[Visited]:
 
 
 def own_address() -> str:
-    """The address at which other machines reach this one; without a network a loopback address."""
+    """The address at which other machines reach this machine. Without a network, this is a loopback
+    address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect(("192.0.2.1", 9))  # a connected UDP socket sends nothing
+            probe.connect(("192.0.2.1", 9))  # connecting a UDP socket sends nothing
         except OSError:
             return "127.0.0.2"
         return str(probe.getsockname()[0])

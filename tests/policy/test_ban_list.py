@@ -1,4 +1,4 @@
-"""An operator bans people, who are then ignored everywhere on a platform."""
+"""An operator bans people. The bot then ignores these people on the whole platform."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from nekro_core.policy.ban_list import BanList, BannedPerson
 from nekro_core.system.documents import FileDocuments
 
 
-async def test_a_ban_is_an_override_and_other_entries_stay(tmp_path: Path) -> None:
+async def test_a_ban_is_an_override_and_other_entries_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "conduct.toml"
     path.write_text('# mine\n[people."onebot_v11:10001"]\nquota = { turns = 3 }\n')
     overrides = PolicyFile(FileDocuments(tmp_path))

@@ -1,4 +1,5 @@
-"""Limits: the error says which limit was reached, what was counted, and what is allowed."""
+"""When a limit is reached, the error says which limit it is, what was counted, and what is
+allowed."""
 
 import pytest
 
@@ -137,7 +138,7 @@ def test_a_reply_is_a_step_and_has_tokens_and_a_price() -> None:
     limits.spend(SPENT, 0.25)
     assert taken(each) == [1, 1, 0.75, 100]
     limits.spend(SPENT)
-    assert taken(each) == [2, 1, 0.75, 200], "what is not said costs nothing"
+    assert taken(each) == [2, 1, 0.75, 200], "a figure that the reply does not give must count as 0"
 
 
 def test_a_plugins_model_request_costs_money_and_is_not_a_step() -> None:
@@ -204,13 +205,13 @@ def test_the_counts_of_the_oldest_runs_are_dropped(monkeypatch: pytest.MonkeyPat
         assert limit.take(run, 1) != "", "two runs are counted"
     assert limit.take("c", 1) == ""
     assert limit.take("b", 1) != ""
-    assert limit.take("a", 1) == "", "its count was dropped"
+    assert limit.take("a", 1) == "", "the count of run a was dropped"
     assert limit.take("c", 1) != ""
 
 
-def test_the_least_share_that_is_left_of_a_daily_quota_is_known() -> None:
+def test_the_smallest_share_that_is_left_of_a_daily_quota_is_computed() -> None:
     limits = Limits([UsageLimit(Measure.TOKENS, 1000, 999), UsageLimit(Measure.STEPS, 10, 9)])
-    assert limits.day_share_left == 1.0, "a limit of the turn is no quota of the day"
+    assert limits.day_share_left == 1.0, "a limit of the turn does not count as a daily quota"
     limits.add(
         UsageLimit(Measure.TOKENS, 1000, 400, "chat_day"),
         UsageLimit(Measure.MONEY, 2.0, 1.5, "user_day"),

@@ -1,4 +1,5 @@
-"""Overrides for the bot, an account, a chat and a person: the most specific one is used."""
+"""There are overrides for the bot, an account, a chat and a person. The most specific one is
+used."""
 
 from pathlib import Path
 
@@ -101,10 +102,10 @@ async def test_writing_a_value_keeps_the_other_lines_of_the_file(tmp_path: Path)
     assert path.stat().st_mode & 0o077 == 0
     another = PolicyFile(FileDocuments(tmp_path))
     assert await another.look()
-    assert another.book == file.book, "another start reads the same"
+    assert another.book == file.book, "the file must contain the same overrides"
     with pytest.raises(InvalidOverride, match="persona"):
         await file.put(("bot",), "persona", "x" * 30_000)
-    assert path.read_text() == text, "what cannot be is not written"
+    assert path.read_text() == text, "an invalid value must not be written"
     assert await file.forget(("chats", str(GROUP)))
     assert not await file.forget(("chats", str(GROUP)))
     assert file.of(GROUP).persona == "cat"
@@ -123,13 +124,16 @@ async def test_a_file_that_cannot_be_read_changes_nothing(tmp_path: Path) -> Non
     assert file.of(GROUP).persona == "cat"
     with pytest.raises(InvalidOverride, match="cannot be read"):
         await file.put(("bot",), "persona", "dog")
-    assert path.read_text() == "[bot]\npersona = ", "an operator's slip is not written over"
+    assert path.read_text() == "[bot]\npersona = ", (
+        "a file that the operator broke must not be overwritten"
+    )
     path.write_bytes(b"\xff\xfe")
     assert not await file.look()
 
 
-async def test_two_changes_at_the_same_moment_are_both_kept(tmp_path: Path) -> None:
-    """This happens if a page of the console and a command in a chat change the overrides."""
+async def test_two_changes_at_the_same_time_are_both_kept(tmp_path: Path) -> None:
+    """This happens, for example, if a page of the console and a command in a chat change the
+    overrides."""
     documents = FileDocuments(tmp_path)
     files = [PolicyFile(documents) for _ in range(4)]
 
@@ -143,7 +147,7 @@ async def test_two_changes_at_the_same_moment_are_both_kept(tmp_path: Path) -> N
     assert len(files[0].book.chats) == 4
 
 
-async def test_an_earlier_text_of_the_overrides_is_kept(tmp_path: Path) -> None:
+async def test_an_earlier_version_of_the_overrides_is_kept(tmp_path: Path) -> None:
     documents = FileDocuments(tmp_path)
     file = PolicyFile(documents)
     await file.put(("bot",), "persona", "cat")
@@ -155,7 +159,7 @@ async def test_an_earlier_text_of_the_overrides_is_kept(tmp_path: Path) -> None:
     assert file.of(GROUP).persona == "cat"
 
 
-async def test_earlier_texts_that_name_an_erased_person_are_deleted(tmp_path: Path) -> None:
+async def test_earlier_versions_that_name_an_erased_person_are_deleted(tmp_path: Path) -> None:
     documents = FileDocuments(tmp_path)
     file = PolicyFile(documents)
     await file.put(("people", "fake:10001"), "quota", {"turns": 3})

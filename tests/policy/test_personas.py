@@ -1,4 +1,4 @@
-"""Personas have names and versions, and a policy uses one by its name."""
+"""Personas have names and versions. A policy refers to a persona by its name."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def library(tmp_path: Path) -> PersonaLibrary:
     return PersonaLibrary(tmp_path, wall=lambda: 1000.0)
 
 
-async def test_each_save_is_a_version_and_older_ones_can_be_restored(
+async def test_each_save_makes_a_version_and_older_versions_can_be_restored(
     library: PersonaLibrary, tmp_path: Path
 ) -> None:
     await library.save("Mei", "You are Mei.", by="Lin")
@@ -50,12 +50,12 @@ async def test_each_save_is_a_version_and_older_ones_can_be_restored(
     assert again.text("Mei") == "You are Mei."
 
 
-async def test_saving_an_equal_text_makes_no_version(library: PersonaLibrary) -> None:
+async def test_saving_an_unchanged_text_makes_no_version(library: PersonaLibrary) -> None:
     first = await library.save("Mei", "You are Mei.")
     assert await library.save("Mei", "  You are Mei.\r\n") == first
 
 
-async def test_the_second_of_two_writers_is_refused(library: PersonaLibrary) -> None:
+async def test_the_second_of_two_people_who_save_is_refused(library: PersonaLibrary) -> None:
     first = await library.save("Mei", "You are Mei.", revision=0)
     await library.save("Mei", "You are Mei, a cat.", revision=first.revision)
     with pytest.raises(PersonaChanged, match="version 2"):
@@ -76,7 +76,7 @@ async def test_two_saves_at_once_make_two_versions(library: PersonaLibrary) -> N
     assert [each.number for each in library.get("Mei").versions] == [1, 2, 3, 4, 5]
 
 
-async def test_a_removed_persona_can_be_brought_back(library: PersonaLibrary) -> None:
+async def test_a_removed_persona_can_be_restored(library: PersonaLibrary) -> None:
     await library.save("Mei", "You are Mei.")
     await library.remove("mei")
     assert library.text("Mei") is None
@@ -118,7 +118,7 @@ async def test_the_oldest_of_many_versions_are_dropped(library: PersonaLibrary) 
     assert versions[0].number == 4
 
 
-async def test_a_broken_file_keeps_the_last_good_content(
+async def test_if_the_file_is_broken_the_last_valid_personas_stay(
     library: PersonaLibrary, tmp_path: Path
 ) -> None:
     await library.save("Mei", "You are Mei.")
@@ -154,7 +154,8 @@ async def test_a_policy_uses_the_newest_version_of_a_persona_by_its_name(
     library.listen(policies.recompute)
     assert policies.of(CHAT).persona == "the bot's own"
     await file.put(("chats", str(CHAT)), "persona_name", "Mei")
-    assert policies.of(CHAT).persona == "the bot's own"  # there is no such persona yet
+    # a persona with this name does not exist yet
+    assert policies.of(CHAT).persona == "the bot's own"
     await library.save("Mei", "You are Mei.")
     assert policies.of(CHAT).persona == "You are Mei."
     await library.save("Mei", "You are Mei, a cat.")
@@ -175,7 +176,7 @@ def test_the_more_specific_table_decides_between_a_text_and_a_name() -> None:
     assert ChatOverrides().over(name) == name
 
 
-async def test_of_two_processes_the_later_one_is_told(tmp_path: Path) -> None:
+async def test_if_two_processes_change_personas_the_later_one_is_warned(tmp_path: Path) -> None:
     shared = FileDocuments(tmp_path / "shared")
     ours, theirs = [
         WorkingCopies(shared, tmp_path / name, patterns=[DOCUMENTS], secret=[DOCUMENTS])
@@ -191,7 +192,9 @@ async def test_of_two_processes_the_later_one_is_told(tmp_path: Path) -> None:
     assert first.revision == 2
     with pytest.raises(PersonaChanged, match="changed by somebody else"):
         await here.save("Mei", "You are Mei, a dog.", revision=1)
-    assert here.text("Mei") == "You are Mei, a cat.", "so it can be read again"
+    assert here.text("Mei") == "You are Mei, a cat.", (
+        "after the warning the new version can be read"
+    )
     await here.save("Mei", "You are Mei, a dog.", revision=2)
     await theirs.settle()
     again = PersonaLibrary(tmp_path / "theirs")

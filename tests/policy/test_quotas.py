@@ -1,4 +1,5 @@
-"""Quotas: what people, chats and the whole bot may use in a day, and how the usage is counted."""
+"""Quotas limit what people, chats and the whole bot may use in a day. The tests check how usage is
+counted."""
 
 import time
 from contextlib import AbstractAsyncContextManager
@@ -106,7 +107,9 @@ async def test_a_persons_day_quota_counts_that_person_in_every_chat(
         await used(bot, LIN, "lin")
         assert await reached(bot, GROUP, "lin") == refusal
         assert await reached(bot, GROUP, "mei") == ""
-        assert await reached(bot, GROUP, "") == "", "what nobody asked for is on nobody's account"
+        assert await reached(bot, GROUP, "") == "", (
+            "a turn without an asking person counts for no person"
+        )
 
 
 async def test_each_day_quota_counts_the_last_24_hours(folder: Path, boxes: BoxCache) -> None:

@@ -1,4 +1,4 @@
-"""Which tools the agent of a chat has, by the operator's table."""
+"""A table of the operator decides which tools the agent of a chat has."""
 
 import pytest
 
@@ -42,11 +42,13 @@ def left(rules: dict[str, object]) -> set[str]:
         ({"nekro.gone": "off"}, {"roll", "flip", "say"}),
     ],
 )
-def test_the_narrowest_name_applies(rules: dict[str, object], names: set[str]) -> None:
+def test_the_most_specific_name_in_the_table_applies(
+    rules: dict[str, object], names: set[str]
+) -> None:
     assert left(rules) == names
 
 
-def test_a_tool_that_is_off_is_named_as_such_and_others_keep_their_names() -> None:
+def test_the_error_says_that_a_tool_is_off_and_other_tools_keep_their_names() -> None:
     tools: ToolSet = TOOLS.narrowed(ToolChoice.of({"nekro.dice": "off"}).allows)
     assert tools.why_unknown("dice.roll") == "dice.roll is switched off in this chat"
     assert tools.why_unknown("sai") == "there is no function 'sai'; there is say"
@@ -54,7 +56,7 @@ def test_a_tool_that_is_off_is_named_as_such_and_others_keep_their_names() -> No
     assert tools.resolve("chat.say") is not None
 
 
-def test_a_chat_switches_on_again_what_the_bots_table_switches_off() -> None:
+def test_the_table_of_a_chat_can_switch_on_a_tool_that_the_table_of_the_bot_switches_off() -> None:
     book = PolicyOverrides.parse(
         '[bot]\ntools = { "nekro.dice" = "off", "nekro.chat" = "off" }\n'
         '[chats."fake-group_30003"]\ntools = { "nekro.dice" = "on" }\n'
@@ -75,7 +77,7 @@ def test_a_switch_is_on_or_off() -> None:
         PolicyOverrides.parse('[bot]\ntools = { "nekro.dice" = "maybe" }')
 
 
-def test_a_plugin_that_is_named_as_off_is_left_out_of_the_prompt() -> None:
+def test_a_plugin_whose_name_is_off_is_left_out_of_the_prompt() -> None:
     choice = ToolChoice.of({"nekro.dice": "off", "nekro.chat": "off", "nekro.chat:say": "on"})
     assert choice.leaves_out("nekro.dice")
     assert not choice.leaves_out("nekro.chat")

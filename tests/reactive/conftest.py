@@ -1,4 +1,4 @@
-"""Real boxes for the reactive tests, with a count of those that still run."""
+"""Real boxes for the reactive tests. A count shows how many boxes are running."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -22,8 +22,8 @@ SMALL = BoxSpec(memory_bytes=192 * 1024 * 1024, disk_bytes=16 * 1024 * 1024, pro
 
 @dataclass
 class Source:
-    """Makes boxes of the jail and records all of them. The images ``python:3.11`` and ``other`` are
-    the same except for their names."""
+    """Makes boxes with the jail backend and records all of them. The images ``python:3.11`` and
+    ``other`` differ only in their names."""
 
     backend: Backend
     images: frozenset[str] = frozenset({"", "python", "python:3.11", "other"})
@@ -60,7 +60,7 @@ async def jail() -> AsyncIterator[Backend]:
 async def source(jail: Backend) -> AsyncIterator[Source]:
     made = Source(jail)
     yield made
-    assert made.alive == 0, "a box outlived what it was made for"
+    assert made.alive == 0, "a box is running although its user has ended"
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ async def fetcher() -> AsyncIterator[Fetcher]:
 
 @pytest.fixture
 async def pool(source: Source, tmp_path: Path) -> AsyncIterator[SandboxPool]:
-    """The boxes of a chat."""
+    """The pool of the boxes of a chat."""
     clock: Callable[[], float] = anyio.current_time
     named = NamedBoxes(source, FolderStorage(tmp_path), NamedBoxLimits(), clock=clock)
     yield SandboxPool(named.of("chat"))

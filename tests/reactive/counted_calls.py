@@ -14,7 +14,7 @@ NOTHING = Resources()
 
 class CountedCalls:
     """Cooks dishes, each in 10 ms. ``started`` and ``cancelled`` list the calls. A dish with
-    "burnt" in its name is an error."""
+    "burnt" in its name raises an error."""
 
     def __init__(self) -> None:
         self.started: list[str] = []
@@ -33,6 +33,6 @@ class CountedCalls:
 
 
 def of(output: AsyncCell[Any]) -> tuple[bool, Any, str]:
-    """Pending, result and error text of a cell."""
+    """Return whether a cell is pending, its result, and the text of its error."""
     state = output.state
     return (state.pending, state.result, str(state.error or ""))

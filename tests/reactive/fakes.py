@@ -13,7 +13,7 @@ from nekro_core.sandbox.results import CommandOutput, CommandResult
 
 @dataclass
 class Yard:
-    """Makes boxes whose commands only wait, and then print the box's image and number."""
+    """Makes boxes whose commands only wait and then print the image and the number of the box."""
 
     take_s: float = 0.0
     command_s: float = 0.0
@@ -34,7 +34,7 @@ class Yard:
 
 
 class MemoryBox:
-    """The part of a `Box` that cells use."""
+    """A box in memory with the methods of `Box` that cells use."""
 
     def __init__(self, yard: Yard, image: str, number: int) -> None:
         self.box_id = str(number)

@@ -1,4 +1,5 @@
-"""Inputs change at any time: cells never show a mix of old and new inputs, and leave no task.
+"""Inputs change at any time. Cells never show a mix of old and new inputs, and leave no task
+behind.
 
 Hypothesis chooses delays, failures and slow clean-ups for each cell of this graph::
 
@@ -33,19 +34,21 @@ from nekro_core.api.reactive import (
 from tests.reactive.virtual_time import VirtualLoop
 
 EXAMPLES = int(os.environ.get("NEKRO_PROPERTY_EXAMPLES", "30"))
-"""The number of examples; more: ``NEKRO_PROPERTY_EXAMPLES=2000 make test ARGS=tests/reactive``."""
+"""The number of examples. To run more: ``NEKRO_PROPERTY_EXAMPLES=2000 make test
+ARGS=tests/reactive``."""
 
 WORDS = st.sampled_from([None, "", "a", "b", "c", "d"])
 DELAYS = st.sampled_from([0.0, 0.0, 0.1, 1.0, 3.0])
 
 
 class Unlucky(Exception):
-    """The error of a load that hypothesis lets fail."""
+    """The error of a load that hypothesis has chosen to fail."""
 
 
 @dataclass
 class Weather:
-    """How long each load takes, whether it fails, and how long it takes to stop when cancelled."""
+    """For each load: how long it takes, whether it fails, and how long it takes to stop when
+    cancelled."""
 
     delays: dict[str, float] = field(default_factory=dict)
     unlucky: set[str] = field(default_factory=set)
@@ -71,7 +74,8 @@ class Weather:
 
 
 class ThreeCells(RuleBasedStateMachine):
-    """Inputs change, time passes, cells are refreshed. At the end the scope closes."""
+    """Inputs change, time passes, and cells are refreshed, in any order. At the end the scope
+    closes."""
 
     scope: Scope
 
@@ -112,13 +116,13 @@ class ThreeCells(RuleBasedStateMachine):
         everything = computed(
             lambda: (self.left(), self.right(), [each.state for each in self.cells.values()])
         )
-        # The effect runs during each change, when a mix of old and new values would be visible.
+        # The effect runs during each change, so it would see a mix of old and new values.
         self.observer = Effect(lambda: self.glances.append(everything()))
 
     def do(self, work: Any) -> Any:
         return self.loop.run_until_complete(work)
 
-    # ---- what happens -------------------------------------------------------------------------
+    # ---- the changes --------------------------------------------------------------------------
 
     @rule(left=WORDS)
     def set_left(self, left: str | None) -> None:
@@ -151,7 +155,7 @@ class ThreeCells(RuleBasedStateMachine):
     @precondition(lambda self: not self.scope.busy)
     @rule(words=st.sets(st.sampled_from(["first(b", "second(", "+c", "third("]), max_size=2))
     def change_luck(self, words: set[str]) -> None:
-        """Change which loads fail. It happens between runs, and each cell is refreshed, so that
+        """Change which loads fail. This is done between runs, and each cell is refreshed, so that
         the shown states agree with the new choice."""
         self.weather.unlucky = words
         for name in self.cells:
@@ -165,7 +169,7 @@ class ThreeCells(RuleBasedStateMachine):
         assert [self._shown(state) for state in states] == self._expected()
         self.do(self._set(left=self.left(), right=self.right()))
         self.do(self.scope.settled())
-        assert self.weather.runs == runs, "the same inputs again cost nothing"
+        assert self.weather.runs == runs, "inputs that were used before must not run a load again"
 
     async def _set(self, **values: str | None) -> None:
         with batch():
@@ -196,7 +200,7 @@ class ThreeCells(RuleBasedStateMachine):
         try:
             self.leave.set()
             self.do(self.owner)
-            assert not +self.weather.at_work, "a load outlived its scope"
+            assert not +self.weather.at_work, "a load runs after its scope has ended"
             assert not asyncio.all_tasks(self.loop)
             assert not any(each.pending or each.waiting for each in self.cells.values())
             self.observer.dispose()
@@ -207,7 +211,8 @@ class ThreeCells(RuleBasedStateMachine):
         self._check(self.left(), self.right(), [each.state for each in self.cells.values()])
 
     def _check(self, left: str | None, right: str | None, states: list[CellState[str]]) -> None:
-        """Each cell is idle, pending, done or failed, and its value is from the current inputs."""
+        """Each cell is idle, pending, done or failed, and its value was computed from the present
+        inputs."""
         for state in states:
             shown = (state.pending, state.result is not None, state.error is not None)
             assert sum(shown) <= 1, state
@@ -227,7 +232,7 @@ class ThreeCells(RuleBasedStateMachine):
             assert (third.pending, third.result, third.error) == (False, None, None)
 
     def _expected(self) -> list[str]:
-        """What the settled graph must show, computed from the inputs."""
+        """What the cells must show when nothing runs any more, computed from the inputs."""
         left, right = self.left(), self.right()
         shown: list[str] = []
         made: str | None = left or None

@@ -1,4 +1,5 @@
-"""Commands and images change at any time: no box too many, no box left over, no stale result."""
+"""Commands and images change at any time. There are never too many boxes, none is left over, and no
+old result is shown."""
 
 import asyncio
 import os
@@ -14,7 +15,8 @@ from tests.reactive.fakes import Yard
 from tests.reactive.virtual_time import VirtualLoop
 
 EXAMPLES = int(os.environ.get("NEKRO_PROPERTY_EXAMPLES", "20"))
-"""The number of examples; more: ``NEKRO_PROPERTY_EXAMPLES=2000 make test ARGS=tests/reactive``."""
+"""The number of examples. To run more: ``NEKRO_PROPERTY_EXAMPLES=2000 make test
+ARGS=tests/reactive``."""
 
 COMMANDS = st.sampled_from([None, "", "a", "b", "c"])
 IMAGES = st.sampled_from([None, "python", "other"])
@@ -22,7 +24,7 @@ DELAYS = st.sampled_from([0.0, 0.0, 0.1, 1.0, 3.0])
 
 
 class Boxes(RuleBasedStateMachine):
-    """Two commands run in a fresh box each, and two others in one box that stays."""
+    """Two commands run in a new box each, and two other commands run in one box that stays."""
 
     @initialize()
     def open(self) -> None:
@@ -74,7 +76,7 @@ class Boxes(RuleBasedStateMachine):
 
     @rule()
     def mend(self) -> None:
-        """Once boxes can be made again, each refreshed cell gets its result."""
+        """Boxes can be made again, and every cell is refreshed. Each cell then gets its result."""
         self.yard.broken = False
         self.do(self._refresh())
         self.do(self.scope.settled())
@@ -90,10 +92,10 @@ class Boxes(RuleBasedStateMachine):
         for each in (*self.fresh, *self.kept):
             assert not each.pending
             assert bool(each.result or each.error) == runs
-        assert self.yard.alive <= 1, "fresh ones are gone; one may stay"
+        assert self.yard.alive <= 1, "the boxes of single commands must be gone; one box may stay"
         if all(each.result for each in self.kept):
             places = {each.result.stdout.rpartition(" ")[2] for each in self.kept}
-            assert len(places) == 1, "they are in the same box"
+            assert len(places) == 1, "both commands must run in the same box"
 
     async def _set(self, which: Any, value: str | None) -> None:
         which.set(value)
@@ -113,7 +115,7 @@ class Boxes(RuleBasedStateMachine):
 
     @invariant()
     def none_too_many(self) -> None:
-        assert self.yard.alive <= 2 + 1, "one for each command, one that stays"
+        assert self.yard.alive <= 2 + 1, "at most two boxes for single commands, and one that stays"
         assert all(most <= 1 for most in self.yard.most_busy.values()), self.yard.most_busy
 
     def teardown(self) -> None:

@@ -1,4 +1,4 @@
-"""Cells: what they show, when they run, and how they drop outdated results."""
+"""Tests of cells: what they show, when they run, and how they drop outdated results."""
 
 import threading
 from typing import Any
@@ -40,7 +40,9 @@ async def test_no_old_result_is_shown_under_a_new_input() -> None:
         await settled()
         with batch():
             item.set("rice")
-            assert of(output) == (True, None, ""), "also before the batch is over"
+            assert of(output) == (True, None, ""), (
+                "the cell must be pending even before the batch ends"
+            )
         item.set("burnt toast")
         assert of(output) == (True, None, "")
         await settled()
@@ -51,7 +53,7 @@ async def test_no_old_result_is_shown_under_a_new_input() -> None:
         assert of(output) == (False, None, "")
 
 
-async def test_of_two_inputs_in_a_row_only_the_last_is_run() -> None:
+async def test_if_two_inputs_follow_quickly_only_the_last_is_run() -> None:
     calls, item = CountedCalls(), cell("soup")
     async with scope(NOTHING):
         output = load(calls.run, item=item)
@@ -81,7 +83,7 @@ async def test_a_new_input_cancels_the_running_load() -> None:
         assert of(output) == (False, None, "")
 
 
-async def test_a_load_that_does_not_stop_at_once_is_waited_for_and_its_result_dropped() -> None:
+async def test_the_cell_waits_for_a_load_that_stops_slowly_and_drops_its_result() -> None:
     item, at_work, most = cell("soup"), 0, 0
 
     async def stubborn(item: str) -> str:
@@ -132,7 +134,7 @@ async def test_the_error_of_a_load_whose_input_was_changed_back_is_dropped() -> 
     assert tries == 3
 
 
-async def test_the_same_input_again_runs_nothing_and_a_failure_is_remembered_too() -> None:
+async def test_an_input_that_was_used_before_runs_nothing_and_a_failure_is_remembered_too() -> None:
     calls, item = CountedCalls(), cell("burnt toast")
     async with scope(NOTHING):
         output = load(calls.run, item=computed(lambda: item().strip()))
@@ -147,7 +149,7 @@ async def test_the_same_input_again_runs_nothing_and_a_failure_is_remembered_too
         assert calls.started == ["burnt toast"] * 2
 
 
-async def test_true_1_and_1_0_are_three_inputs() -> None:
+async def test_true_1_and_1_0_are_three_different_inputs() -> None:
     seen: list[Any] = []
 
     async def see(what: Any) -> str:
@@ -183,7 +185,7 @@ async def test_a_cell_can_be_the_input_of_another() -> None:
         assert [of(each)[2] for each in (first, second, third)] == ["burnt toast!", "", ""]
 
 
-async def test_a_value_reached_by_two_paths_is_never_partly_old() -> None:
+async def test_a_value_that_depends_on_an_input_in_two_ways_is_never_partly_old() -> None:
     number, seen = cell(1), []
 
     async def times(number: int, by: int) -> int:
@@ -242,7 +244,7 @@ async def test_an_input_that_is_not_plain_data_is_refused(strange: object) -> No
         assert isinstance(shown.error, BadInput | TypeError), shown.error
 
 
-async def test_an_input_nested_without_end_is_refused() -> None:
+async def test_an_infinitely_nested_input_is_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
     async with scope(NOTHING):
@@ -264,7 +266,7 @@ async def test_a_computed_value_cannot_make_or_set_cells() -> None:
             computed(lambda: one.set(2))()
 
 
-async def test_a_needed_input_that_is_not_given_is_named_in_the_error() -> None:
+async def test_the_error_names_a_needed_input_that_was_not_given() -> None:
     async with scope(NOTHING):
         with pytest.raises(TypeError, match="needed: dich is no input; there are item"):
             load(CountedCalls().run, needed=("dich",), item="soup")
@@ -279,7 +281,7 @@ async def test_a_value_may_be_set_from_another_thread() -> None:
         assert (await output.settled()).result == "hot soup"
 
 
-async def test_follow_gives_every_state_until_the_final_one() -> None:
+async def test_follow_yields_every_state_up_to_the_final_one() -> None:
     calls, item, seen = CountedCalls(), cell("soup"), []
     async with scope(NOTHING):
         output = load(calls.run, item=item)
@@ -295,7 +297,7 @@ async def test_follow_gives_every_state_until_the_final_one() -> None:
     ]
 
 
-async def test_a_slow_follower_still_gets_the_final_state() -> None:
+async def test_a_slow_follower_also_gets_the_final_state() -> None:
     item, seen = cell("a"), []
     async with scope(NOTHING):
         word = computed(item)

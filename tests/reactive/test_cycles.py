@@ -33,7 +33,9 @@ async def test_a_circle_is_an_error_instead_of_an_endless_loop() -> None:
 
 
 @pytest.mark.parametrize("first", range(3))
-async def test_computed_values_in_a_circle_raise_whichever_is_read_first(first: int) -> None:
+async def test_computed_values_in_a_circle_raise_an_error_whichever_is_read_first(
+    first: int,
+) -> None:
     closed, ring = cell(False), list[Any]()
     ring += [computed(partial(lambda n: closed() and ring[(n + 1) % 3](), n)) for n in range(3)]
     others = [computed(each) for each in ring]
@@ -77,7 +79,7 @@ async def test_a_load_that_triggers_itself_is_stopped() -> None:
         assert isinstance(counter.error, Circle)
         assert runs == 100
         number.set(1000)
-        assert counter.pending, "somebody else's change is a new beginning"
+        assert counter.pending, "a change from outside must start a new load"
         await settled()
         assert runs == 200
 

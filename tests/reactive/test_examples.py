@@ -80,7 +80,9 @@ async def test_the_compiler_example_runs(resources: Resources) -> None:
         made = compiler(source)
         await settled()
         assert made.names() == ["def", "greet", "name", "return"]
-        assert made.bytecode()[2:4] == b"\r\n", "every version's magic number ends so"
+        assert made.bytecode()[2:4] == b"\r\n", (
+            "the magic number of every Python version ends with these bytes"
+        )
         assert made.complaint() == ""
         source.set("EOF\nSRC\n'\"'\"' def broken(:")
         assert (made.names(), made.bytecode()) == ([], b"")
@@ -151,7 +153,9 @@ async def test_the_csv_pipeline_example_runs(resources: Resources, server: Serve
         assert made.chart.result is None
         await settled()
         assert made.analysis.result.exit_code == 3
-        assert (made.chart.result, made.chart.error) == (None, None), "a failed stage ends it"
+        assert (made.chart.result, made.chart.error) == (None, None), (
+            "after a failed stage the later stages have no result"
+        )
         url.set(f"{server.address}/gone.csv")
         await settled()
         assert "404" in str(made.csv.error)

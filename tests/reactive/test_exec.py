@@ -1,4 +1,4 @@
-"""Commands in fresh boxes."""
+"""Cells run commands in new boxes."""
 
 from typing import Any
 
@@ -105,7 +105,9 @@ async def test_files_are_written_before_and_read_after_a_command(resources: Reso
             "/home/user/n.json": {"n": 1},
         }
         text.set("")
-        assert (await run.settled()).result.files["copy"] == b"", "an empty file is a file"
+        assert (await run.settled()).result.files["copy"] == b"", (
+            "an empty file must be in the result"
+        )
         text.set(None)
         assert (run.pending, run.result) == (False, None)
 

@@ -77,7 +77,7 @@ def address(pages: Pages, path: str) -> str:
         ("/latin", "bytes", b"caf\xe9"),
     ],
 )
-async def test_fetched_data_is_decoded_by_mode(
+async def test_fetched_data_are_decoded_as_text_json_or_bytes(
     pages: Pages, fetcher: Fetcher, path: str, mode: str, value: object
 ) -> None:
     async with scope(Resources(fetcher=fetcher)):

@@ -165,7 +165,9 @@ async def test_the_error_of_a_tool_is_the_result_that_the_model_reads() -> None:
         assert (await generate_text("go", tools=tools).settled()).result == "I see."
     told = [text_of(message) for message in model.requests[-1].messages if message.answers]
     assert told[0] == "wrong failed with ToolFailure: no such city"
-    assert told[1] == "broken failed with KeyError", "its text may be about the host"
+    assert told[1] == "broken failed with KeyError", (
+        "the text of an unexpected error may contain data of the host"
+    )
     assert len(told[2]) < 70_000
     assert "134464 characters left out" in told[2]
     assert told[3] == "there is no tool nobody; there is wrong, broken, long"

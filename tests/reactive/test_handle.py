@@ -1,5 +1,5 @@
-"""Boxes that are kept from one command to the next: their commands, files and images, and what a
-model may do in them."""
+"""A box handle keeps a box from one command to the next. The tests check its commands, files and
+images, and what a model may do in it."""
 
 import json
 
@@ -37,7 +37,7 @@ async def test_a_box_keeps_its_files_between_commands(resources: Resources, sour
         second = box.exec("cat n; echo 2 >> n", after=first)
         assert (await second.settled()).result.stdout == "1\n"
         other = exec_("cat n")
-        assert not (await other.settled()).result.ok, "a fresh box knows nothing of it"
+        assert not (await other.settled()).result.ok, "another box must not have the file"
         assert box.status == "running"
     assert box.status == "destroyed"
     assert len(source.taken) == 2
@@ -61,7 +61,9 @@ async def test_a_new_image_makes_a_new_box(resources: Resources, source: Source)
         assert source.alive == 1
         image.set("python")
         image.set("other")
-        assert write.pending, "it was another one in between"
+        assert write.pending, (
+            "the image was changed and changed back, so the command must run again"
+        )
         await settled()
         assert source.asked_for == ["python", "other", "other"]
         assert (source.alive, count.result.stdout.strip()) == (1, "1")
@@ -106,7 +108,7 @@ async def test_a_file_is_read_again_after_it_was_written_again(resources: Resour
         assert error.code == "not_found"
 
 
-async def test_a_named_box_belongs_to_the_chat_and_outlives_the_scope(
+async def test_a_named_box_belongs_to_the_chat_and_stays_after_the_scope(
     resources: Resources, pool: SandboxPool, source: Source
 ) -> None:
     async with scope(resources):
@@ -124,7 +126,9 @@ async def test_a_named_box_belongs_to_the_chat_and_outlives_the_scope(
     async with scope(resources):
         assert (await sandbox(name="data").read_file("n").settled()).result == "7"
         other = sandbox("other", name="data").read_file("n")
-        assert isinstance((await other.settled()).error, ImageMismatch), "it is not ours to destroy"
+        assert isinstance((await other.settled()).error, ImageMismatch), (
+            "the scope must not destroy a named box"
+        )
     await pool.boxes.destroy_all()
 
 

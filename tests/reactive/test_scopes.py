@@ -31,7 +31,9 @@ async def test_a_scope_closes_the_cells_made_in_it() -> None:
     assert calls.cancelled == ["soup"]
     assert of(output) == of(follower) == (False, None, "")
     assert not follower.waiting
-    assert of(done) == (False, "hot rice", ""), "what was finished can still be read"
+    assert of(done) == (False, "hot rice", ""), (
+        "a finished result can be read after the end of the scope"
+    )
     item.set("fish")
     await idle()
     assert calls.started == ["rice", "soup"]
@@ -58,7 +60,7 @@ async def test_an_inner_scope_closes_only_its_own_cells() -> None:
     assert calls.cancelled == ["rice"]
 
 
-async def test_a_scope_entered_in_the_wrong_place_says_why() -> None:
+async def test_the_error_of_a_scope_entered_in_the_wrong_place_says_why() -> None:
     with pytest.raises(NoScope, match="async with scope"), scope():
         pass
     with pytest.raises(NoScope, match="live in a scope"):
@@ -91,7 +93,7 @@ async def test_cancelling_the_body_ends_the_scope_and_its_cells() -> None:
     assert calls.cancelled == ["soup"]
 
 
-async def test_a_value_that_outlives_a_scope_keeps_no_readers() -> None:
+async def test_a_value_from_outside_a_scope_keeps_no_readers_of_the_scope() -> None:
     item, left = cell("soup"), list[weakref.ref[Any]]()
     for _ in range(3):
         async with scope(NOTHING):

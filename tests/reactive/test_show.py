@@ -35,7 +35,7 @@ def context(tmp_path: Path, outbox: Outbox) -> AgentCtx:
 
 
 async def count_down(ctx: AgentCtx, step_s: float = 0.02) -> None:
-    """Does what a tool may do: runs three steps and shows one line about them."""
+    """Do what a tool may do: run three steps and show one line about them."""
 
     async def step(number: int) -> int:
         await anyio.sleep(step_s)

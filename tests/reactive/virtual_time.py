@@ -32,7 +32,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def in_virtual_time(play: Callable[[], Awaitable[T]]) -> T:
-    """Run the coroutine to its end in virtual time. A task that still runs then is an error."""
+    """Run the coroutine to its end in virtual time. If another task is running then, raise an
+    error."""
     loop = VirtualLoop()
     try:
 

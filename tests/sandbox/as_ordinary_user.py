@@ -13,8 +13,8 @@ import tempfile
 from pathlib import Path
 
 UID = 50_000 + os.getpid() % 10_000
-"""Each test process uses another user id. The kernel limits some resources for each user, and two
-suites with one user would take them from each other."""
+"""Each test process uses another user id. The kernel limits some resources for each user, so two
+suites with one user would share these limits."""
 
 
 def become(uid: int = UID) -> list[str]:

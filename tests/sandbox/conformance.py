@@ -1,4 +1,5 @@
-"""What every `Backend` and every `Box` must do. A backend's tests subclass `BackendConformance`.
+"""Tests that every `Backend` and every `Box` must pass. A backend's tests subclass
+`BackendConformance`.
 
 Read `conformance_runs` first: it shows the calls between code in a box and the bot.
 """

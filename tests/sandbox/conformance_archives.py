@@ -160,7 +160,7 @@ class ArchiveConformance:
             await box.write_file(name, name.encode())
         first = await box.export_changes()
         assert (first.whole, names(first.archive), first.removed) == (True, ["a", "b", "d/c"], ())
-        await anyio.sleep(0.1)  # files changed just before an export are exported again
+        await anyio.sleep(0.1)  # a file that changed just before an export is exported again
         settled = await box.export_changes(first.state)
         quiet = await box.export_changes(settled.state)
         assert (quiet.whole, quiet.entries, quiet.removed, quiet.archive) == (False, 0, (), b"")
@@ -178,8 +178,8 @@ class ArchiveConformance:
         assert not changed.whole
         assert names(changed.archive) == ["a", "e/c", "link"]
         assert sorted(changed.removed) == ["b", "d", "d/c"]
-        # A caller that could not store the last export passes the state from before it, and gets
-        # all files.
+        # A caller that could not store the last export passes the state from before that export.
+        # Then it gets all files.
         again = await box.export_changes(quiet.state)
         assert (again.whole, names(again.archive)) == (True, ["a", "e/c", "link"])
         other = await backend.create(box_spec(box))

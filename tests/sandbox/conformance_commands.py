@@ -1,4 +1,4 @@
-"""What every box must do with commands. Part of `tests.sandbox.conformance`."""
+"""Tests that every box must pass with commands. Part of `tests.sandbox.conformance`."""
 
 import anyio
 import pytest
@@ -43,7 +43,7 @@ async def present(box: Box, mark: str) -> int:
 
 
 async def gone(box: Box, mark: str) -> bool:
-    """Whether all processes that `present` counts end within 5 seconds."""
+    """Return True if all processes that `present` counts end within 5 seconds."""
     for _ in range(100):
         if not await present(box, mark):
             return True

@@ -1,4 +1,4 @@
-"""What every box must do with its files. Part of `tests.sandbox.conformance`."""
+"""Tests that every box must pass with its files. Part of `tests.sandbox.conformance`."""
 
 import contextlib
 import random
@@ -343,7 +343,7 @@ class FileConformance:
         assert len((await box.unpack("target", one_by_one(told))).skipped) == 1000
 
     async def test_a_damaged_archive_is_refused_and_leaves_nothing(self, used_box: Box) -> None:
-        """A seeded fuzzer that changes, removes and doubles bytes of a valid archive."""
+        """A fuzzer with a seed changes, removes and doubles bytes of a valid archive."""
         true = entry(FOLDER) + entry(FOLDER, b"a", mode=0o755) + entry(FILE, b"a/b", data=b"x" * 50)
         true += entry(LINK, b"l", b"a/b") + entry(SKIPPED, b"s", b"a FIFO") + entry(END)
         chance = random.Random(20261122)

@@ -1,4 +1,4 @@
-"""What every box must do with globals that are kept between runs.
+"""Tests of globals that are kept between runs. Every box must pass them.
 
 Part of `tests.sandbox.conformance`.
 """
@@ -114,14 +114,16 @@ class GlobalsConformance:
         assert (await cell(box, "print(two, room.two())", two=2)).output == "mine 2\n"
         assert (await cell(box, "old()", two=2)).stop is StopReason.PROTOCOL_ERROR
 
-    async def test_each_run_has_its_own_tools_and_none_of_the_run_before_it(self, box: Box) -> None:
+    async def test_each_run_has_only_its_own_tools_and_not_those_of_the_run_before(
+        self, box: Box
+    ) -> None:
         look = "print(sorted(set(globals()) & {'one', 'two', 'room'}))"
         for name in ("one", "one", "two", "one"):
             result = await cell(
                 box, f"import room\nprint({name}(), room.{name}())\n{look}", keep=False, **{name: 7}
             )
             assert result.output == f"7 7\n{sorted((name, 'room'))}\n", result
-            await anyio.sleep(0.05)  # meanwhile the next interpreter is forked
+            await anyio.sleep(0.05)  # in this time the next interpreter is forked
         result = await cell(box, f"{look}\nimport room", keep=False)
         assert result.output == "[]\n"
         assert "No module named 'room'" in result.error
@@ -144,7 +146,7 @@ class GlobalsConformance:
         assert (result.stop, result.globals_kept) == (stop, False)
         assert (await cell(box, "print('x' in globals())")).output == "False\n"
 
-    async def test_nothing_runs_between_two_cells(self, box: Box) -> None:
+    async def test_no_code_runs_between_two_cells(self, box: Box) -> None:
         code = """
 import subprocess, threading, time
 count = 0
@@ -226,8 +228,8 @@ child = subprocess.Popen(["sleep", "1012"])
         assert (await cell(box, "print('well')")).output == "well\n"
 
     async def test_a_background_process_cannot_read_or_change_a_run(self, box: Box) -> None:
-        """A run calls functions with the rights of the person who asked. A background process of
-        another person's command must not use them."""
+        """A run calls functions with the rights of the person who asked. A background process that
+        another person's command has left must not use these rights."""
         await box.write_file("/home/user/spy.py", _SPY)
         await box.execute("nohup python3 -IS spy.py >/dev/null 2>&1 &")
         box.drop_globals()

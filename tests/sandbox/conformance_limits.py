@@ -77,7 +77,7 @@ class LimitConformance:
         caught = "try:\n    x = bytearray(10**10)\nexcept MemoryError:\n    print('caught')"
         assert (await play(box, caught)).output == "caught\n"
 
-    async def test_memory_of_the_whole_tree_is_bounded(self, box: Box) -> None:
+    async def test_the_memory_of_all_processes_together_is_limited(self, box: Box) -> None:
         code = """
             import os, time
             for _ in range(6):
@@ -107,7 +107,7 @@ class LimitConformance:
             while box.idle_bytes < 60_000_000:
                 await anyio.sleep(0.05)
 
-    async def test_the_disk_is_bounded(self, box: Box) -> None:
+    async def test_the_disk_space_is_limited(self, box: Box) -> None:
         code = """
             for path in ("/home/user/big", "/tmp/big", "/dev/shm/big"):
                 try:
@@ -121,19 +121,21 @@ class LimitConformance:
         """
         assert (await play(box, code)).output == "28\n28\n28\n"
 
-    async def test_files_are_bounded_for_a_run(self, box: Box) -> None:
+    async def test_the_number_of_files_is_limited_for_a_run(self, box: Box) -> None:
         result = await play(box, MAKES_FILES.format(seconds=20), RunLimits(seconds=30))
         assert result.stop in (StopReason.OUT_OF_MEMORY, StopReason.ERROR), result
         assert await there_are_few_files(box)
 
-    async def test_files_are_bounded_for_a_command(self, box: Box) -> None:
+    async def test_the_number_of_files_is_limited_for_a_command(self, box: Box) -> None:
         code = textwrap.dedent(MAKES_FILES.format(seconds=20))
         with anyio.fail_after(15), contextlib.suppress(BoxLost):
             result = await box.execute(["python3", "-c", code], timeout_s=25)
             assert result.exit_code != 0, result
         assert await there_are_few_files(box)
 
-    async def test_files_are_bounded_for_a_process_that_a_command_left(self, box: Box) -> None:
+    async def test_the_number_of_files_is_limited_for_a_process_that_a_command_left(
+        self, box: Box
+    ) -> None:
         code = textwrap.dedent(MAKES_FILES.format(seconds=20))
         await box.write_file("makes.py", code.encode())
         await box.execute("python3 makes.py >/dev/null 2>&1 & echo $! >number")
@@ -160,7 +162,8 @@ MAKES_FILES = """
 
 
 async def there_are_few_files(box: Box) -> bool:
-    """Whether the box has at most 100,000 files, or was destroyed because it had too many."""
+    """Return True if the box has at most 100,000 files, or was destroyed because it had too
+    many."""
     code = """
         import os
         print(sum(len(names) + len(folders) for root in ("/home/user", "/tmp", "/dev/shm")

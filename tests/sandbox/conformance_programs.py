@@ -1,4 +1,4 @@
-"""Common parts of programs work in every box in spite of its system call filter."""
+"""Functions that many programs use work in every box in spite of its system call filter."""
 # ruff: noqa: E501 - code of a box reads best on one line
 
 import textwrap
@@ -167,7 +167,7 @@ class ProgramConformance:
     """Needs the fixture ``box``."""
 
     @pytest.mark.parametrize("part", PARTS)
-    async def test_common_parts_of_programs_work(self, box: Box, part: str) -> None:
+    async def test_functions_that_many_programs_use_work(self, box: Box, part: str) -> None:
         code = "import warnings\nwarnings.simplefilter('ignore')\n" + textwrap.dedent(PARTS[part])
         code += "\nNone"  # the value of a last expression is shown
         result = await play(box, code)

@@ -27,7 +27,7 @@ class RunConformance:
 
     # Calls and results
 
-    async def test_code_calls_a_tool_and_goes_on_with_its_value(self, box: Box) -> None:
+    async def test_code_calls_a_tool_and_continues_with_its_result(self, box: Box) -> None:
         tools = Tools({"roll": 17, "say": None})
         result = await play(
             box, "number = roll(sides=20)\nsay(f'You rolled {number}')", tools=tools
@@ -39,7 +39,7 @@ class RunConformance:
         ]
         assert (result.calls, result.statements) == (2, 2)
 
-    async def test_each_statement_runs_as_soon_as_it_is_fed(self, box: Box) -> None:
+    async def test_each_statement_runs_as_soon_as_it_has_been_sent(self, box: Box) -> None:
         said = anyio.Event()
 
         async def handler(call: GuestCall) -> Answer:
@@ -92,7 +92,7 @@ class RunConformance:
         assert result.error.endswith("ToolError: the chat is closed")
         assert 'File "<reply>", line 6, in <module>\n    send("y")' in result.error
 
-    async def test_an_ended_run_cannot_go_on_whatever_it_catches(self, box: Box) -> None:
+    async def test_an_ended_run_cannot_continue_whatever_it_catches(self, box: Box) -> None:
         code = """
             import threading, time
             def more():
@@ -253,7 +253,7 @@ class RunConformance:
         assert "host secret" not in result.error
         assert "host secret" in caplog.text
 
-    async def test_feeding_a_run_that_is_over_does_nothing(self, box: Box) -> None:
+    async def test_sending_code_to_a_run_that_has_ended_does_nothing(self, box: Box) -> None:
         run = await box.start_run([], Tools({}).handle, QUICK)
         await run.feed("1/0\n", 1)
         result = await run.wait()
@@ -325,7 +325,7 @@ class RunConformance:
         with anyio.fail_after(30):
             assert (await play(box, code)).output == "joined\n"
 
-    async def test_a_run_that_was_never_fed_ends(self, box: Box) -> None:
+    async def test_a_run_that_gets_no_code_ends(self, box: Box) -> None:
         run = await box.start_run([], Tools({}).handle, QUICK)
         assert (await run.finish()).stop is StopReason.FINISHED
 

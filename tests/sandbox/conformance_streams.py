@@ -1,4 +1,4 @@
-"""What every box must do with connections between it and the host.
+"""Tests that every box must pass with connections between the box and the host.
 
 Part of `tests.sandbox.conformance`.
 """
@@ -31,7 +31,8 @@ while True:
 async def serve_echo(box: Box, port: int) -> None:
     """Start a server in the box that sends back what it gets, and ``|end`` when its input ends."""
     await box.write_file("echo.py", ECHO.encode())
-    await box.write_file(f"ready.{port}", b"")  # the shell may make this file after the read below
+    # make the file here: the shell might make it only after the read below
+    await box.write_file(f"ready.{port}", b"")
     await box.execute(f"python3 -I -S echo.py {port} > ready.{port} 2>&1 &")
     while b"ready" not in await box.read_file(f"ready.{port}", limit=1000):
         await anyio.sleep(0.01)
@@ -165,8 +166,8 @@ class StreamConformance:
         await full.aclose()
 
     async def test_connections_work_while_descriptors_fill_the_sockets(self, box: Box) -> None:
-        """The kernel limits such descriptors for each user, so code could use up those that the
-        supervisor needs."""
+        """The kernel limits such descriptors for each user. So code could use up the descriptors
+        that the supervisor needs."""
         await serve_echo(box, 8003)
         await box.execute("mkdir packed")
         with anyio.fail_after(30):

@@ -18,8 +18,8 @@ SMALL = BoxSpec(memory_bytes=192 * 1024 * 1024, disk_bytes=16 * 1024 * 1024, pro
 @pytest.fixture(scope="session")
 async def jail() -> AsyncIterator[Backend]:
     """The jail, opened with a self-check as in the bot. The memory limit of all boxes together is
-    so high that it has no effect: it counts socket memory, and would end a box that an attack test
-    makes without its own limit (see `tests.sandbox.test_memory_limit`)."""
+    so high that it has no effect. It counts socket memory, so it could end a box that an attack
+    test makes without its own limit (see `tests.sandbox.test_memory_limit`)."""
     settings = SandboxSettings(
         backend=BackendName.JAIL, packages=False, total_memory_mb=1024 * 1024
     )
@@ -40,7 +40,7 @@ async def box(jail: Backend) -> AsyncIterator[Box]:
 
 @pytest.fixture(scope="session")
 async def used_box(jail: Backend) -> AsyncIterator[Box]:
-    """One box for all tests that leave nothing behind that disturbs other tests."""
+    """One box for all tests that do not disturb other tests."""
     made = await jail.create(SMALL)
     yield made
     await made.destroy()

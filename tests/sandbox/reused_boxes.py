@@ -1,7 +1,8 @@
-"""Boxes that are emptied and used again, since this is much faster than making new ones.
+"""Boxes that are emptied and used again, because this is much faster than making new boxes.
 
-Making a box may take half a second, so a suite of hundreds of tests would take minutes. If an
-attack changes its box in a way that emptying does not undo, the next test fails and so reports it.
+Making a box may take half a second, so making one for each of hundreds of tests would take minutes.
+If an attack changes its box in a way that emptying does not undo, the next test fails and thus
+reports this.
 """
 
 from collections.abc import AsyncIterator
@@ -25,8 +26,8 @@ for folder in ("/home/user", "/tmp", "/dev/shm"):
 print(sum(len(os.listdir(folder)) for folder in ("/home/user", "/tmp", "/dev/shm")))
 """
 _SORT = replace(SMALL, processes=SMALL.processes + 2)
-"""A used box may still have a stopped interpreter with globals. Two more processes are allowed, so
-that the next test can start as many as in a new box."""
+"""A used box may have a stopped interpreter with globals. So two more processes are allowed, and
+the next test can start as many as in a new box."""
 _PATIENCE_S = 5.0
 _KEPT = 4
 
@@ -39,7 +40,7 @@ class ReusableBoxes:
         self._kept: list[Box] = []
 
     async def take(self) -> Box:
-        """Take an empty box: a used one if there is any, or a new one."""
+        """Take an empty box: a used one if there is one, else a new one."""
         while self._kept:
             box = self._kept.pop()
             if box.alive and await _empty(box):

@@ -1,4 +1,4 @@
-"""The packages of boxes: fetched once, shown whole or not at all."""
+"""The packages of boxes are fetched once. A box gets all of them or none."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from nekro_core.sandbox.box_packages import NAMES, BoxPackages, PackagesUnavaila
 
 
 class Pip:
-    """Plays pip and the compiler: makes the folder that pip would fill."""
+    """A fake of pip and of the compiler: it makes the folder that pip would fill."""
 
     def __init__(self, status: int = 0, said: str = "", *, takes_s: float = 0.0) -> None:
         self.status = status
@@ -48,7 +48,7 @@ async def test_the_packages_are_fetched_for_the_python_of_the_boxes(tmp_path: Pa
     assert not list(folder.parent.glob(".*.fetching"))
 
 
-async def test_what_is_there_is_not_fetched_again(tmp_path: Path) -> None:
+async def test_packages_that_are_there_are_not_fetched_again(tmp_path: Path) -> None:
     pip, wanted = Pip(), packages(tmp_path)
     wanted.prepare()
     await wanted.fetch(pip)
@@ -57,7 +57,7 @@ async def test_what_is_there_is_not_fetched_again(tmp_path: Path) -> None:
     assert len(pip.commands) == count
 
 
-async def test_a_failure_of_pip_leaves_nothing_and_says_what_to_do(tmp_path: Path) -> None:
+async def test_a_failure_of_pip_leaves_no_folder_and_says_what_to_do(tmp_path: Path) -> None:
     wanted = packages(tmp_path)
     folder = wanted.prepare()
     with pytest.raises(PackagesUnavailable, match=r"no index.*NEKRO_SANDBOX__PACKAGES"):
@@ -69,7 +69,7 @@ async def test_a_failure_of_pip_leaves_nothing_and_says_what_to_do(tmp_path: Pat
     assert wanted.names == NAMES
 
 
-async def test_two_bots_fetch_once(tmp_path: Path) -> None:
+async def test_two_bots_at_the_same_time_fetch_only_once(tmp_path: Path) -> None:
     first, second = Pip(takes_s=0.2), Pip()
     wanted = packages(tmp_path)
     wanted.prepare()
@@ -81,7 +81,7 @@ async def test_two_bots_fetch_once(tmp_path: Path) -> None:
     assert not second.commands
 
 
-async def test_a_cancelled_fetch_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_cancelled_fetch_leaves_no_folder(tmp_path: Path) -> None:
     wanted = packages(tmp_path)
     folder = wanted.prepare()
     with anyio.move_on_after(0.1):

@@ -1,4 +1,4 @@
-"""The memory limit of all boxes together: which work waits, is refused or is ended."""
+"""The memory limit of all boxes together decides which work waits, is refused or is ended."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -33,7 +33,7 @@ def bound(*boxes: FakeBox, limit_mb: int = 1000, wait_s: float = 0.0) -> MemoryL
     return MemoryLimit(limit_mb * MB, wait_s, lambda: boxes)
 
 
-def test_over_the_limit_only_the_box_with_most_memory_is_ended() -> None:
+def test_over_the_limit_only_the_box_with_the_most_memory_is_ended() -> None:
     boxes = (FakeBox(300), FakeBox(600), FakeBox(90))
     bound(*boxes).look()
     assert not any(box.ended for box in boxes)
@@ -49,7 +49,7 @@ def test_work_within_its_share_is_not_ended_for_the_memory_of_idle_boxes() -> No
     total = bound(*boxes)
     total.look()
     assert not any(box.ended for box in boxes)
-    assert total.crowded, "idle ones are to go"
+    assert total.crowded, "idle boxes must be ended to free memory"
 
 
 async def test_new_work_waits_for_free_memory_and_is_then_refused() -> None:
@@ -71,7 +71,7 @@ async def test_new_work_waits_for_free_memory_and_is_then_refused() -> None:
         assert admitted == []
         full.used_bytes = 100 * MB
         await enter("second")
-    assert admitted == ["first", "second"], "who comes later does not overtake"
+    assert admitted == ["first", "second"], "later work must not overtake earlier work"
 
 
 async def test_the_number_of_boxes_at_work_is_limited() -> None:
@@ -144,9 +144,9 @@ async def test_files_of_idle_boxes_count_until_the_boxes_are_destroyed(
         boxes.append(box := await tight.create(SMALL))
         for number in range(15):
             await box.write_file(str(number), bytes(MB))
-        await anyio.sleep(1)  # by then an idle box has freed the memory of its ready interpreter
+        await anyio.sleep(1)  # in this time an idle box frees the memory of its ready interpreter
     assert tight.crowded
-    assert len(boxes) < 16, "250 MB hold no more than that many with 15 MB of files"
+    assert len(boxes) < 16, "250 MB are enough for fewer than 16 boxes with 15 MB of files each"
     with pytest.raises(BoxesFull):
         await tight.create(SMALL)
     with pytest.raises(BoxesFull):

@@ -1,4 +1,4 @@
-"""A pool gives out boxes that are ready, each one once, and leaves nothing behind."""
+"""A pool gives out boxes that are ready. It gives each box only once and leaves none behind."""
 
 from pathlib import Path
 
@@ -19,10 +19,11 @@ async def until_ready(pool: BoxPool, count: int) -> None:
             await anyio.sleep(0.02)
 
 
-async def test_boxes_are_ready_and_never_given_twice(jail: Backend) -> None:
+async def test_boxes_are_ready_and_no_box_is_given_twice(jail: Backend) -> None:
     async with BoxPool(jail, SMALL, 2) as pool:
         await until_ready(pool, 2)
-        taken = [await pool.take() for _ in range(3)]  # the third is made on demand
+        # the pool has two boxes, so the third is made on demand
+        taken = [await pool.take() for _ in range(3)]
         assert len({box.box_id for box in taken}) == 3
         assert (await play(taken[0], "print('mine')")).output == "mine\n"
         await until_ready(pool, 2)
@@ -78,7 +79,9 @@ async def test_a_failing_backend_is_retried_at_most_once_a_second(jail: Backend)
         with pytest.raises(BackendUnavailable):
             await pool.take()
         await anyio.sleep(0.3)
-        assert broken.asked <= 2 + (anyio.current_time() - began), "once a second at the most"
+        assert broken.asked <= 2 + (anyio.current_time() - began), (
+            "a failing backend must be asked at most once a second"
+        )
         broken.works = True
         await until_ready(pool, 1)
 

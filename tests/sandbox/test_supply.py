@@ -1,4 +1,4 @@
-"""Boxes of named images: the backend's own names, and those that the operator defines."""
+"""Boxes are made from named images: names of the backend, and names that the operator defines."""
 
 import tempfile
 import time
@@ -37,11 +37,11 @@ async def test_a_box_is_made_from_the_image_whose_name_is_given() -> None:
             assert e.value.available == images
 
 
-async def test_a_machine_without_a_backend_says_why() -> None:
+async def test_the_error_on_a_machine_without_a_backend_says_why() -> None:
     reasons: list[str] = []
     settings = SandboxSettings(backend=BackendName.JAIL, interpreter="/no/such/python")
     async with BoxSupply.open(settings, clock=time.monotonic, report=reasons.append) as supply:
-        assert not supply.unavailable  # the first try has not ended
+        assert not supply.unavailable  # the first try has not ended yet
         await supply.settled()
         assert "/no/such/python" in supply.unavailable
         with pytest.raises(BackendUnavailable):
@@ -52,7 +52,7 @@ async def test_a_machine_without_a_backend_says_why() -> None:
     assert len(reasons) == 1
 
 
-async def test_a_settled_supply_has_a_box_ready() -> None:
+async def test_a_supply_that_is_ready_has_a_box_ready() -> None:
     settings = SandboxSettings(backend=BackendName.JAIL, pool_size=1)
     async with BoxSupply.open(settings, clock=time.monotonic, report=pytest.fail) as supply:
         await supply.settled()

@@ -1,4 +1,4 @@
-"""The folder of a box's uploads on the host's side."""
+"""The folder of a box's uploads, as the host makes and fills it."""
 
 import os
 from pathlib import Path
@@ -39,7 +39,7 @@ async def test_the_uploads_of_all_boxes_together_are_limited(tmp_path: Path) -> 
     await other.write("/app/uploads/a", b"x" * 600)
     with pytest.raises(BoxFileError, match="all boxes together hold 1500 bytes at most, 1500"):
         await other.write("/app/uploads/b", b"x")
-    await one.write("/app/uploads/a", b"x" * 100)  # it replaces the file by a smaller one
+    await one.write("/app/uploads/a", b"x" * 100)  # this replaces the file by a smaller one
     await other.write("/app/uploads/b", b"x" * 300)
     with pytest.raises(BoxFileError, match="uploads of a box hold 1000 bytes at most"):
         await other.write("/app/uploads/c", b"x" * 101)
@@ -75,8 +75,8 @@ async def test_boxes_of_the_jail_share_the_upload_quota_and_free_it() -> None:
 
 
 async def fill(backend: Backend) -> None:
-    """Check the limit of 2 MB for the uploads of all boxes: one box uses most of it, so another box
-    is refused until the first one is destroyed."""
+    """Check the limit of 2 MB for the uploads of all boxes together. One box uses most of it, so
+    another box is refused until the first one is destroyed."""
     one, other = await backend.create(SMALL), await backend.create(SMALL)
     await one.write_file("/app/uploads/a", b"x" * (3 << 19))
     with pytest.raises(BoxFileError, match="the uploads of all boxes together hold 2097152"):

@@ -52,7 +52,7 @@ class SpeakerConformance:
     @pytest.mark.parametrize(
         "text", ["", " \n\t", "😀😀", "...!?", "\x00\x07", "\ud83d", "\u200b\u200d", "** __ ``"]
     )
-    async def test_nothing_to_say_is_an_error(self, speaker: Speaker, text: str) -> None:
+    async def test_a_text_without_words_is_an_error(self, speaker: Speaker, text: str) -> None:
         with pytest.raises(TextUnspeakable, match="nothing to speak"):
             await speaker.speak(text)
 

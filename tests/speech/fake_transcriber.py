@@ -7,8 +7,8 @@ from nekro_core.speech.speaker import SoundUnusable, Transcript
 
 
 class FakeTranscriber:
-    """Returns ``text`` for any sound that is not silent, once ``go`` is set. ``heard`` lists the
-    sounds that it received."""
+    """Returns ``text`` for any sound that is not silent, as soon as ``go`` is set. ``heard`` lists
+    the received sounds."""
 
     name = "fake"
 

@@ -1,4 +1,4 @@
-"""The speaker for OpenAI's speech protocol, against a fake server that returns a hum."""
+"""The speaker for OpenAI's speech protocol, tested with a fake server that returns a hum."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The transcriber for OpenAI's protocol, against a fake server that recognizes tones."""
+"""The transcriber for OpenAI's protocol, tested with a fake server that recognizes tones."""
 
 import pytest
 from pydantic import ValidationError

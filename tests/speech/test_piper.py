@@ -1,4 +1,4 @@
-"""The speaker for Piper with its English voice; skipped where Piper is not installed."""
+"""The speaker for Piper with its English voice. The tests are skipped if Piper is not installed."""
 
 from importlib.util import find_spec
 

@@ -49,7 +49,7 @@ class TranscriberConformance:
     ) -> None:
         with pytest.raises(SoundUnusable):
             await transcriber.transcribe(broken)
-        # The transcriber still works.
+        # The transcriber still works after the error.
         assert (await transcriber.transcribe(sound)).text
 
     async def test_a_sound_that_is_too_large_is_an_error(
@@ -59,7 +59,7 @@ class TranscriberConformance:
         with pytest.raises(SoundUnusable):
             await transcriber.transcribe(long)
 
-    async def test_a_transcriber_may_be_closed_unused_and_twice(
+    async def test_a_transcriber_may_be_closed_without_use_and_twice(
         self, transcriber: Transcriber
     ) -> None:
         await transcriber.aclose()

@@ -37,7 +37,7 @@ async def postgres_url(postgres: PostgresServer) -> str:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
 async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Runs each test on a SQLite file and, in ``make long``, also on PostgreSQL."""
+    """Run each test on a SQLite file and, in ``make long``, also on PostgreSQL."""
     if request.param == "sqlite":
         return f"sqlite://{tmp_path}/nekro.sqlite3"
     return await request.getfixturevalue("postgres").database()

@@ -22,7 +22,7 @@ MEI = ChatKey.parse("telegram-private_77")
 
 
 async def group(store: Store, number: int, name: str = "") -> ChatKey:
-    """A group with one message, and its key."""
+    """Store a group with one message. Return the key of the group."""
     key = ChatKey.parse(f"onebot_v11-group_{number}")
     said = record(store, key=key)
     await store.messages.add(said, unique_id=None, before=store.chats.seen(key, name))
@@ -75,7 +75,7 @@ async def test_chats_are_found_by_platform_account_name_key_person_and_state(sto
     assert (shown.name, shown.adapter, shown.account) == ("梅 Mei", "telegram", "7")
 
 
-async def test_a_chat_shows_what_it_used(store: Store, clock: Clock) -> None:
+async def test_a_chat_shows_its_use_of_models(store: Store, clock: Clock) -> None:
     await say(store, time=clock.now)
     await turn(store, clock)
     await count(store, clock)
@@ -85,7 +85,7 @@ async def test_a_chat_shows_what_it_used(store: Store, clock: Clock) -> None:
     assert await store.chat_list.one(LIN) is None
 
 
-async def test_an_erased_chat_leaves_the_list(store: Store) -> None:
+async def test_an_erased_chat_is_removed_from_the_list(store: Store) -> None:
     await say(store, key=LIN, sender=Sender("10001", "Lin"))
     await say(store)
     await say(store, "bye", sender=Sender("10002", "Mei"))
@@ -99,7 +99,9 @@ async def test_an_erased_chat_leaves_the_list(store: Store) -> None:
     assert left.newest.segments == (Text("bye"),)
 
 
-async def test_members_have_their_role_and_their_use(store: Store, clock: Clock) -> None:
+async def test_members_are_listed_with_their_role_and_their_use_of_models(
+    store: Store, clock: Clock
+) -> None:
     lin, admin = Sender("10001", "Lin"), Sender("10002", "Mei", Role.ADMIN)
     for sender in (lin, admin):
         await store.messages.add(
@@ -155,12 +157,12 @@ async def test_a_search_finds_words_of_any_script_in_one_chat_or_all(store: Stor
     for words in ("library", '"Library"', "100%", "sure_"):
         assert len((await store_of(words)).lines) == 1, words
     assert texts(await store_of("1_0")) == []
-    assert texts(await store_of("text")) == [], "the JSON around the words is not searched"
+    assert texts(await store_of("text")) == [], "the search must ignore the JSON around the words"
     with pytest.raises(ValueError, match="nothing to search"):
         await store_of("  ")
 
 
-async def test_a_search_goes_on_where_it_stopped(store: Store) -> None:
+async def test_a_search_continues_where_the_previous_page_ended(store: Store) -> None:
     for number in range(50):
         await say(store, f"tea {number}" if number % 2 else "coffee")
     found, before, calls = [], 0, 0

@@ -44,7 +44,9 @@ async def test_a_name_belongs_to_one_person(store: Store) -> None:
     assert "password_hash" not in repr(lin)
 
 
-async def test_of_owners_who_leave_at_the_same_time_one_remains(store: Store) -> None:
+async def test_if_all_owners_give_up_their_role_at_the_same_time_one_stays_owner(
+    store: Store,
+) -> None:
     owners = [await person(store, f"owner {number}") for number in range(3)]
     left: list[bool] = []
 
@@ -82,17 +84,17 @@ async def test_disabling_deletes_sessions_tokens_and_the_link(store: Store) -> N
     assert await store.console_sessions.find(HASH, NOW) is None
     assert await store.console_tokens.find(HASH, NOW) is None
     assert await store.console_people.accept(HASH, "x", NOW) is None
-    assert not await session(store, lin, "1" * 64)  # invited: there is no password yet
+    assert not await session(store, lin, "1" * 64)  # an invited person has no password yet
 
 
-async def test_the_last_owner_who_cannot_be_disabled_keeps_sessions(store: Store) -> None:
+async def test_if_the_last_owner_cannot_be_disabled_the_sessions_stay(store: Store) -> None:
     lin = await person(store)
     await session(store, lin, HASH)
     assert not await store.console_people.disable(lin.person_id)
     assert await store.console_sessions.find(HASH, NOW) is not None
 
 
-async def test_a_session_replaces_another_and_has_a_bound(store: Store) -> None:
+async def test_a_session_replaces_another_and_their_number_is_limited(store: Store) -> None:
     lin = await person(store)
     await session(store, lin, HASH)
     for number in range(1, MOST_SESSIONS + 5):
@@ -104,7 +106,9 @@ async def test_a_session_replaces_another_and_has_a_bound(store: Store) -> None:
     assert await store.console_sessions.of(lin.person_id, NOW + 61) == []
 
 
-async def test_the_last_use_is_written_once_a_minute(store: Store, clock: Clock) -> None:
+async def test_the_time_of_the_last_use_is_written_at_most_once_a_minute(
+    store: Store, clock: Clock
+) -> None:
     lin = await person(store)
     await session(store, lin, HASH)
     for later, stored in ((1.0, 0.0), (USED_EVERY_S - 1, 0.0)):
@@ -128,7 +132,7 @@ async def test_the_last_use_is_written_once_a_minute(store: Store, clock: Clock)
     assert await store.console_tokens.find(HASH, NOW + 1000) is None
 
 
-async def test_a_step_and_a_recovery_code_are_used_once(store: Store) -> None:
+async def test_a_one_time_code_and_a_recovery_code_can_be_used_only_once(store: Store) -> None:
     lin = await person(store)
     people = store.console_people
     await people.begin_second_factor(lin.person_id, "first")

@@ -112,14 +112,14 @@ async def test_a_write_of_a_cancelled_owner_is_stored_before_the_store_closes(ur
 
 
 async def test_a_cancelled_opening_leaves_no_connection_open(sqlite_url: str) -> None:
-    """An open connection has a thread, which would keep the process alive."""
+    """An open connection has a thread, which would prevent the end of the process."""
     before = connection_threads()
     with anyio.CancelScope() as scope:
         scope.cancel()
         async with Store.open(sqlite_url):
             raise AssertionError("it was opened")
     assert scope.cancelled_caught
-    # The thread of a closed connection ends a moment later, and closing does not wait for it.
+    # The thread of a closed connection ends a moment later. Closing does not wait for the thread.
     left = connection_threads() - before
     for thread in left:
         thread.join(10)

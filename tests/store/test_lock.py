@@ -39,7 +39,7 @@ def test_a_second_start_is_refused_with_the_process_id_of_the_first(tmp_path: Pa
         assert f'"pid": {os.getpid()}' in (folder / "nekro.lock").read_text()
 
 
-def test_a_lock_without_the_name_of_its_owner_is_respected(tmp_path: Path) -> None:
+def test_a_lock_of_an_unknown_process_is_respected(tmp_path: Path) -> None:
     with DataFolderLock(tmp_path):
         (tmp_path / "nekro.lock").write_text("")
         with pytest.raises(DataFolderInUse, match="another process"):
@@ -63,8 +63,10 @@ with DataFolderLock(pathlib.Path(sys.argv[1])):
 """
 
 
-def test_a_start_waits_for_a_child_that_still_holds_a_killed_owners_lock(tmp_path: Path) -> None:
-    """Between fork and exec, the child has the owner's open files, and so its lock."""
+def test_a_start_waits_for_a_child_process_that_holds_the_lock_of_a_killed_bot(
+    tmp_path: Path,
+) -> None:
+    """Between fork and exec, the child has the open files of the bot, and thus also its lock."""
     with subprocess.Popen(
         [sys.executable, "-c", LEAVE_A_CHILD, str(tmp_path)],
         stdin=subprocess.PIPE,

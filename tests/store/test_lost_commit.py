@@ -1,4 +1,4 @@
-"""The connection breaks in the middle of a commit. No write is lost, and none is done twice."""
+"""The connection breaks in the middle of a commit. No write is lost, and no write is done twice."""
 
 import re
 from collections.abc import AsyncIterator

@@ -1,4 +1,5 @@
-"""Notes and summaries are stored, read within their chats, ended, and erased with their people."""
+"""Notes and summaries are stored, read only within their chats, ended, and erased with their
+people."""
 
 from collections.abc import Awaitable
 
@@ -42,7 +43,7 @@ async def texts(found: Awaitable[list[NoteRow]]) -> list[str]:
     return [each.text for each in await found]
 
 
-async def test_notes_are_read_only_from_the_chats_that_are_named(store: Store) -> None:
+async def test_notes_are_read_only_from_the_requested_chats(store: Store) -> None:
     await store.notes.add(note("the meeting is on Friday"))
     await store.notes.add(note("likes tea", about_id="10001"))
     await store.notes.add(note("has a secret", key=OTHER, about_id="10001"))
@@ -67,11 +68,11 @@ async def test_a_correction_ends_the_note_that_it_corrects(store: Store) -> None
     ended = await store.notes.get(old, [GROUP])
     assert ended is not None
     assert (ended.until, ended.replaced_by, ended.holds) == (950.0, new, False)
-    # A note of another chat is not ended by what is said here.
+    # A message of this chat does not end a note of another chat.
     assert await texts(store.notes.of_chats([OTHER])) == ["lives in Bonn"]
 
 
-async def test_nothing_is_stored_that_was_made_of_records_that_are_gone(store: Store) -> None:
+async def test_nothing_is_stored_that_was_made_from_deleted_records(store: Store) -> None:
     first, second = await say(store, "one"), await say(store, "two", message_id="m2")
     read = RecordRange(chat_key=GROUP, seqs=(first.seq, second.seq))
     assert await store.notes.add(note("kept"), read=read)
@@ -102,7 +103,7 @@ async def test_a_summary_of_a_recalled_record_is_made_again(store: Store) -> Non
     assert await store.summaries.of_chat(GROUP, level=2) == []
 
 
-async def test_progress_links_and_people_who_are_not_remembered_are_kept(store: Store) -> None:
+async def test_progress_links_and_people_who_switched_memory_off_are_stored(store: Store) -> None:
     chats = store.memory_chats
     assert await chats.begin(17) == 17
     assert await chats.begin(99) == 17
@@ -116,7 +117,7 @@ async def test_progress_links_and_people_who_are_not_remembered_are_kept(store: 
     assert await chats.off() == {"d1"}
 
 
-async def test_old_notes_are_deleted_and_ended_ones_first(store: Store, clock: Clock) -> None:
+async def test_ended_notes_are_deleted_first_and_then_old_notes(store: Store, clock: Clock) -> None:
     first = await store.notes.add(note("old and holds", changed=100.0))
     second = await store.notes.add(note("ended", until=800.0, changed=800.0))
     third = await store.notes.add(note("new", changed=900.0))

@@ -1,4 +1,5 @@
-"""The history: which fields of a message are stored, their order, and how duplicates are found."""
+"""The history: the stored fields of a message, the order of messages, and how duplicates are
+found."""
 
 import asyncio
 import sqlite3
@@ -44,7 +45,7 @@ async def test_history_keeps_order_and_every_field(store: Store) -> None:
     assert await store.messages.get(other.seq) == other
 
 
-async def test_a_platform_id_is_stored_once_in_an_instance(store: Store) -> None:
+async def test_a_message_id_is_stored_only_once_for_each_instance(store: Store) -> None:
     first, again = record(store, message_id="7"), record(store, message_id="7")
     results = await asyncio.gather(
         store.messages.add(first, unique_id="7"), store.messages.add(again, unique_id="7")
@@ -111,5 +112,5 @@ async def test_any_text_can_be_stored(store: Store, text: str) -> None:
     await store.plugin_data.set("p", text, store_key="k")
     kept = await store.plugin_data.get("p", store_key="k")
     if store.plugin_data._database.dialect == "postgres":
-        text = text.replace("\0", "\ufffd")  # PostgreSQL cannot store NUL.
+        text = text.replace("\0", "\ufffd")  # PostgreSQL cannot store NUL
     assert kept == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -69,7 +69,7 @@ WHAT_BECOMES = {
     "memory_off": "no person's: only digests",
     "tortoise_migrations": "no person's",
 }
-"""What erasing a person does to each table. A new table needs a line here and a rule in
+"""How erasing a person changes each table. A new table needs a line here and a rule in
 `nekro_core.store.person_eraser`."""
 
 
@@ -142,7 +142,7 @@ async def test_erasing_covers_every_table(store: Store) -> None:
     assert set(await tables(store)) <= WHAT_BECOMES.keys()
 
 
-async def test_erasing_leaves_nothing_of_a_person_in_any_table(store: Store) -> None:
+async def test_erasing_leaves_no_trace_of_a_person_in_any_table(store: Store) -> None:
     said = await add(store, record(store, GROUP, USER, Text(WORDS), message_id="m1"))
     await add(store, record(store, PRIVATE, USER, Text(WORDS), message_id="m2"))
     quoted = ForwardedMessage(sender_id=USER, sender_name=NAME, segments=(Text(WORDS),))
@@ -313,7 +313,7 @@ def test_an_id_inside_a_text_is_redacted(before: str, after: str) -> None:
         ([{"user": "lin", "x": 1}, {"user": "mei"}], [{"user": "mei"}]),
         (["lin", "mei"], ["mei"]),
         ({"a": {"fake:lin": 1, "b": 2}}, {"a": {"b": 2}}),
-        ("lin wrote a line", "lin wrote a line"),  # this short id may be a word
+        ("lin wrote a line", "lin wrote a line"),  # a short id may be an ordinary word, so it stays
         ([1, 2], [1, 2]),
     ],
 )

@@ -17,7 +17,8 @@ from nekro_core.store import (
     StoreSettings,
     StoreUnavailable,
 )
-from nekro_core.store.upgrade import configuration, known_migrations
+from nekro_core.store.migrate import configuration
+from nekro_core.store.upgrade import known_migrations
 from tests.peers.postgres import PostgresServer
 
 from .conftest import GROUP, say
@@ -51,12 +52,12 @@ async def test_a_second_bot_is_refused_with_the_process_id_of_the_first(postgres
                     pass
         finally:
             other.kill()
-    # The server notices a moment later that the first bot is dead. `Store.open` waits until then.
+    # The server notices a moment later that the first bot has died. `Store.open` waits until then.
     async with Store.open(postgres_url) as store:
         await say(store)
 
 
-async def test_a_bot_that_lost_its_lock_to_another_bot_writes_no_more(
+async def test_a_bot_that_lost_its_lock_to_another_bot_stops_writing(
     postgres: PostgresServer, postgres_url: str
 ) -> None:
     """After a network failure, the server may have given the lock to another bot."""
@@ -119,7 +120,7 @@ async def test_writes_fail_with_a_reason_while_the_server_is_stopped(
         try:
             with pytest.raises(StoreUnavailable, match="no server answers there"):
                 await say(store, "lost")
-            # The next writes do not wait for the whole timeout again.
+            # The next writes fail without waiting for the whole timeout again.
             began = anyio.current_time()
             for _ in range(5):
                 with pytest.raises(StoreUnavailable):
@@ -242,7 +243,7 @@ async def test_no_byte_of_a_deleted_row_is_left_in_tables_and_indexes(
         assert not await postgres.bytes_have(b"vermilion", url=postgres_url)
 
 
-async def test_a_table_that_somebody_holds_does_not_end_an_erasure(
+async def test_a_table_that_another_client_has_locked_does_not_end_an_erasure(
     postgres: PostgresServer, postgres_url: str
 ) -> None:
     async with Store.open(postgres_url, QUICK) as store:

@@ -1,4 +1,4 @@
-"""Stores prompts and their parts, and deletes the parts that no turn uses any more."""
+"""Prompts and their parts are stored. Parts that no turn uses any more are deleted."""
 
 from nekro_core.store import Store, TurnFilter
 from nekro_core.store.prompts import USED_WITHIN_S, PromptPart, PromptRow
@@ -28,13 +28,13 @@ async def test_parts_are_read_as_they_were_written(store: Store) -> None:
     assert min(row["size"] for row in rows) < len(RULES.data) / 10
 
 
-async def test_the_same_text_of_two_chats_is_two_parts(store: Store) -> None:
+async def test_the_same_text_in_two_chats_is_stored_as_two_parts(store: Store) -> None:
     assert PromptPart.of(str(GROUP), "a").hash != PromptPart.of(str(OTHER), "a").hash
     long = f"matrix-group_{'r' * 80}"
     assert PromptPart.of(f"{long}1", "a").hash != PromptPart.of(f"{long}2", "a").hash
 
 
-async def test_the_prompt_before_a_turn_is_that_of_the_chats_last_turn(store: Store) -> None:
+async def test_the_previous_prompt_of_a_turn_is_that_of_the_chats_last_turn(store: Store) -> None:
     first = await a_turn(store, RULES)
     await a_turn(store, RULES, chat=OTHER)
     second = await a_turn(store, RULES)

@@ -131,7 +131,7 @@ async def erase(store: Store) -> None:
     await store.erasing.erase(PERSON, await store.erasing.look(PERSON))
 
 
-async def test_erasing_a_private_chat_keeps_only_what_its_turns_cost(store: Store) -> None:
+async def test_erasing_a_private_chat_keeps_only_the_costs_of_its_turns(store: Store) -> None:
     for user in (LIN, MEI):
         chat = private(user)
         await said(store, chat, user)
@@ -243,7 +243,7 @@ async def test_erase_returns_how_many_rows_of_other_people_were_changed(store: S
     await said(store, GROUP, MEI, "hello everybody")
     traces = await store.erasing.look(PERSON)
     assert await store.erasing.erase(PERSON, traces) == 2
-    assert await store.erasing.erase(PERSON, traces) == 0, "it may be done again"
+    assert await store.erasing.erase(PERSON, traces) == 0, "a second erasure must find nothing"
 
 
 async def test_erasing_clears_the_caches_of_chats_and_users(store: Store) -> None:
@@ -272,12 +272,14 @@ async def test_one_record_is_erased(store: Store) -> None:
 
 
 @pytest.mark.parametrize("path", ["/data/media/a_%!b.png", "C:\\data\\media\\a_%!b.png"])
-async def test_a_file_that_others_sent_too_is_still_in_use(store: Store, path: str) -> None:
+async def test_a_file_that_another_person_sent_too_is_still_in_use(store: Store, path: str) -> None:
     picture = Media(path=path, name="a.png")
     assert not await store.erasing.still_used(GROUP, picture)
     await said(store, SECOND, MEI, segments=(Image(picture),))
     await said(store, GROUP, MEI, segments=(Image(Media(path="/data/media/axyzb.png")),))
-    assert not await store.erasing.still_used(GROUP, picture), "another chat's, another file"
+    assert not await store.erasing.still_used(GROUP, picture), (
+        "the file of another chat is a different file"
+    )
     await said(store, GROUP, MEI, segments=(Image(Media(path="/elsewhere/a_%!b.png")),))
     assert await store.erasing.still_used(GROUP, picture)
     assert not await store.erasing.still_used(ELSEWHERE, picture)
@@ -310,7 +312,7 @@ async def test_vacuum_removes_deleted_text_from_the_database_files(sqlite_url: s
         assert log.stat().st_size == 0
 
 
-async def test_errors_of_models_in_the_persons_chats_are_erased_and_their_reasons_stay(
+async def test_error_texts_of_models_in_the_persons_chats_are_erased_and_their_reasons_stay(
     store: Store,
 ) -> None:
     secret = "the cellar is turquoise"

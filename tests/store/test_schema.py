@@ -16,13 +16,16 @@ from nekro_core.store import (
     StoreUnavailable,
 )
 from nekro_core.store import models as models_module
-from nekro_core.store.upgrade import configuration, known_migrations, upgrade_connection
+from nekro_core.store.migrate import configuration, upgrade_connection
+from nekro_core.store.upgrade import known_migrations
 
 from .conftest import GROUP, Clock, say
+from .new_tables import PLACE, sql_of_models
 
 
 def schema(path: Path) -> dict[str, str]:
-    """Name and normalized SQL of every table and index, including the indexes of unique keys."""
+    """The name and the normalized SQL of every table and index, including indexes of unique
+    keys."""
     with closing(sqlite3.connect(path)) as database:
         rows = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
         found = {}
@@ -65,6 +68,10 @@ async def test_migrations_lead_to_the_schema_of_the_models(tmp_path: Path) -> No
     assert sum("unique: 1" in text for text in schema(fresh).values()) >= 10
 
 
+async def test_a_new_file_has_the_tables_of_the_models() -> None:
+    assert PLACE.read_text("utf-8") == await sql_of_models(), "python -m tests.store.new_tables"
+
+
 def test_no_docstring_of_a_model_contains_a_semicolon() -> None:
     models = [v for v in vars(models_module).values() if hasattr(v, "_meta")]
     assert models
@@ -91,7 +98,8 @@ async def test_a_database_of_a_newer_version_is_refused_and_untouched(
 async def test_a_migration_keeps_a_copy_and_deletes_old_copies(
     tmp_path: Path, sqlite_url: str
 ) -> None:
-    """The database is older than the first migration. Its table ``old`` identifies it later."""
+    """The database is older than the first migration. Its table ``old`` identifies the copy
+    later."""
     clock = Clock()
     path = tmp_path / "nekro.sqlite3"
     for day in range(4):
@@ -146,7 +154,7 @@ async def test_a_database_of_another_program_is_refused(tmp_path: Path, sqlite_u
             pass
 
 
-async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, sqlite_url: str) -> None:
+async def test_a_file_that_is_not_a_database_is_refused(tmp_path: Path, sqlite_url: str) -> None:
     (tmp_path / "nekro.sqlite3").write_bytes(b"<html>" * 1000)
     with pytest.raises(StoreUnavailable, match="no SQLite database"):
         async with Store.open(sqlite_url):

@@ -1,4 +1,4 @@
-"""Writes that wait for a slow disk or a locked database do not fill the memory."""
+"""If writes wait for a slow disk or a locked database, they do not fill the memory."""
 
 import sqlite3
 from contextlib import closing
@@ -11,7 +11,7 @@ from nekro_core.store import Store, StoreSettings, StoreUnavailable
 from .conftest import GROUP, record
 
 
-async def test_the_queue_of_waiting_writes_is_bounded(tmp_path: Path) -> None:
+async def test_the_queue_of_waiting_writes_is_limited(tmp_path: Path) -> None:
     path = tmp_path / "nekro.sqlite3"
     settings = StoreSettings(queue=100, batch=1, busy_timeout_s=0.3)
     async with Store.open(f"sqlite://{path}", settings) as store:

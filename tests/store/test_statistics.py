@@ -1,4 +1,5 @@
-"""Messages, turns and requests are counted once each, and answered by hour, day and month."""
+"""Messages, turns and requests are each counted once. The counts can be read by hour, day and
+month."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -43,7 +44,7 @@ def clock() -> Clock:
 
 async def count(store: Store, clock: Clock) -> None:
     """Count all rows that are stored now."""
-    for _ in range(2):  # A message is counted when its number is a few seconds old.
+    for _ in range(2):  # a message is counted only when its number is a few seconds old
         clock.now += 5
         while await store.statistics_counter.count_slice():
             pass
@@ -102,7 +103,7 @@ def delivery(run: str, chat: ChatKey, created: float) -> DeliveryRow:
     )
 
 
-async def test_what_happened_is_counted_by_chat_person_model_and_tool(
+async def test_messages_turns_and_requests_are_counted_by_chat_person_model_and_tool(
     store: Store, clock: Clock
 ) -> None:
     await say(store, time=clock.now)
@@ -184,7 +185,7 @@ async def test_latencies_are_within_ten_percent(store: Store, clock: Clock) -> N
     assert nothing == LatencySummary()
 
 
-async def test_nothing_is_counted_twice_and_old_rows_are_counted_after_a_restart(
+async def test_rows_are_counted_only_once_and_old_rows_are_counted_after_a_restart(
     tmp_path: Path, clock: Clock
 ) -> None:
     url = f"sqlite://{tmp_path}/nekro.sqlite3"
@@ -193,7 +194,7 @@ async def test_nothing_is_counted_twice_and_old_rows_are_counted_after_a_restart
             await say(store, f"message {number}", time=clock.now)
         for _ in range(90):
             await turn(store, clock)
-    for _ in range(2):  # Each process counts some slices.
+    for _ in range(2):  # each process counts only some slices
         async with Store.open(url, clock=clock) as store:
             assert await store.statistics_counter.count_slice()
     async with Store.open(url, clock=clock) as store:
@@ -219,7 +220,9 @@ async def test_a_running_turn_is_counted_when_it_has_ended(store: Store, clock: 
     assert (await store.statistics.totals(**span)).turns == 2
 
 
-async def test_days_are_those_of_the_operators_time_zone(store: Store, clock: Clock) -> None:
+async def test_days_begin_at_midnight_in_the_operators_time_zone(
+    store: Store, clock: Clock
+) -> None:
     shanghai = ZoneInfo("Asia/Shanghai")
     for hour in (15, 17):  # 23:00 and 01:00 in Shanghai
         await say(store, time=datetime(2026, 11, 22, hour, tzinfo=UTC).timestamp())
@@ -233,7 +236,7 @@ async def test_days_are_those_of_the_operators_time_zone(store: Store, clock: Cl
     ]
 
 
-async def test_hours_of_chats_are_not_kept_for_ever_and_days_are(
+async def test_counts_of_chats_by_hour_are_deleted_after_a_time_and_counts_by_day_stay(
     store: Store, clock: Clock
 ) -> None:
     old = NOW - 401 * DAY
@@ -255,7 +258,7 @@ async def test_hours_of_chats_are_not_kept_for_ever_and_days_are(
     assert len(await store.statistics.series(Period.DAY, **recent)) == 1
 
 
-async def test_an_erased_person_leaves_the_names_and_not_the_sums(
+async def test_erasing_a_person_removes_their_name_and_keeps_the_sums(
     store: Store, clock: Clock
 ) -> None:
     await store.accounts.bind("onebot_v11", "20002")
@@ -286,8 +289,11 @@ async def test_an_erased_person_leaves_the_names_and_not_the_sums(
     assert not [row for row in rows if "10001" in row["name"] or row["member"] == "10001"]
 
 
-async def test_the_ranking_of_a_long_span_is_that_of_its_months(store: Store, clock: Clock) -> None:
-    """Whoever wrote most of all time is tried first, and is last if that was before the span."""
+async def test_the_ranking_of_a_long_span_uses_the_counts_of_its_months(
+    store: Store, clock: Clock
+) -> None:
+    """The ranking first tries the people who wrote most of all time. Those who wrote before the
+    span come last."""
     for number in range(230):
         key = ChatKey.parse(f"onebot_v11-group_{number}")
         for _ in range(1 + number % 3):
@@ -308,7 +314,7 @@ async def test_the_ranking_of_a_long_span_is_that_of_its_months(store: Store, cl
 @pytest.mark.parametrize(
     ("since_days", "until_days"), [(3, 0), (21, 0), (30, 0), (40, 8), (61, 20)]
 )
-async def test_a_span_that_begins_late_in_a_month_has_what_happened_in_it(
+async def test_a_span_that_begins_late_in_a_month_has_only_the_rows_of_the_span(
     store: Store, clock: Clock, since_days: int, until_days: int
 ) -> None:
     midnight = NOW - NOW % DAY
@@ -329,7 +335,7 @@ async def test_a_span_that_begins_late_in_a_month_has_what_happened_in_it(
     assert {row.name: row.messages for row in ranked} == {str(k): n for k, n in expected.items()}
 
 
-async def test_who_did_something_only_before_the_span_is_not_ranked(
+async def test_a_person_who_was_active_only_before_the_span_is_not_ranked(
     store: Store, clock: Clock
 ) -> None:
     await say(store, key=GROUP, time=datetime(2026, 10, 3, tzinfo=UTC).timestamp())
@@ -342,7 +348,7 @@ async def test_who_did_something_only_before_the_span_is_not_ranked(
     assert [(row.name, row.messages) for row in ranked] == [(str(LIN), 1)]
 
 
-async def test_a_ranking_by_something_else_is_refused(store: Store) -> None:
+async def test_a_ranking_by_an_unknown_figure_is_refused(store: Store) -> None:
     with pytest.raises(ValueError, match="'; DROP TABLE turns'"):
         await store.statistics.ranking(Dimension.CHAT, since=0, until=1, order="; DROP TABLE turns")
 
@@ -369,7 +375,7 @@ def test_a_span_is_cut_into_parts_without_gaps(
 
 
 @given(st.lists(st.floats(min_value=0.002, max_value=50_000), min_size=1, max_size=300))
-def test_a_histogram_knows_the_median_to_ten_percent(latencies: list[float]) -> None:
+def test_the_median_of_a_histogram_is_right_within_ten_percent(latencies: list[float]) -> None:
     buckets: dict[int, int] = {}
     for seconds in latencies:
         buckets[bucket_of(seconds)] = buckets.get(bucket_of(seconds), 0) + 1
@@ -379,7 +385,7 @@ def test_a_histogram_knows_the_median_to_ten_percent(latencies: list[float]) -> 
     assert found.p50 == pytest.approx(median, rel=0.1)
 
 
-async def test_costs_from_published_prices_and_unknown_prices_are_told_apart(
+async def test_costs_with_published_prices_and_requests_without_a_price_are_counted_separately(
     store: Store, clock: Clock
 ) -> None:
     row = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1, user_id="10001")
@@ -444,7 +450,8 @@ async def test_turns_of_a_chat_and_of_a_person_have_exact_latencies(
     await turn(store, clock, user="10002", seconds=50.0)
     elsewhere = ChatKey.parse("telegram-private_10001")
     await turn(store, clock, chat=elsewhere, user="10001", seconds=9.0)
-    await store.turns.begin(GROUP, trigger_seq=9, through_seq=9, user_id="10001")  # it still runs
+    # this turn is still running
+    await store.turns.begin(GROUP, trigger_seq=9, through_seq=9, user_id="10001")
     await count(store, clock)
     span = {"since": NOW - DAY, "until": clock.now + DAY}
     chat = {"dimension": Dimension.CHAT, "name": str(GROUP), **span}

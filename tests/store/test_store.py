@@ -42,7 +42,7 @@ async def test_chats_are_listed_by_newest_activity(store: Store, clock: Clock) -
     assert await store.chats.newest_times("onebot_v11") == {GROUP: 7.0, third: 6.0}
 
 
-async def test_a_chats_name_outlives_a_restart(url: str) -> None:
+async def test_a_chats_name_is_kept_over_a_restart(url: str) -> None:
     async with Store.open(url) as store:
         said = record(store)
         await store.messages.add(said, unique_id="1", before=store.chats.seen(GROUP, "Tea house"))
@@ -133,7 +133,7 @@ async def test_unanswered_messages_are_found(store: Store) -> None:
     await store.messages.recall(GROUP, "no")
     elsewhere = await say(store, "elsewhere", key=OTHER)
     await store.turns.seen(turn.turn_id, during.seq)
-    await store.turns.seen(turn.turn_id, first.seq)  # A lower number changes nothing.
+    await store.turns.seen(turn.turn_id, first.seq)  # a lower number changes nothing
     await store.turns.end(turn.turn_id, stop="done")
     assert old.seq < first.seq < during.seq < late.seq < taken_back.seq
 
@@ -154,12 +154,14 @@ async def test_a_turn_does_not_mark_another_persons_question_as_answered(store: 
         GROUP, trigger_seq=hers.seq, through_seq=his.seq, user_id="99999"
     )
     (found,) = await store.turns.unanswered(since=0)
-    assert found.records == (his,), "killed now, the turn goes on for her alone"
+    assert found.records == (his,), "if the bot is killed here, the turn is resumed only for her"
     more = await say(store, "hers too", sender=Sender("99999"))
     await store.turns.seen(turn.turn_id, more.seq)
     await store.turns.end(turn.turn_id, stop="done", waiting_seq=his.seq)
     (found,) = await store.turns.unanswered(since=0)
-    assert found.records == (his,), "hers was answered, though it came after his"
+    assert found.records == (his,), (
+        "only her question may be marked as answered, although it came after his"
+    )
 
     turn = await store.turns.begin(
         GROUP, trigger_seq=his.seq, through_seq=more.seq, user_id="10001"
@@ -186,10 +188,12 @@ async def test_a_turn_whose_question_was_recalled_marks_only_that_question_as_an
     await store.messages.recall(GROUP, "one")
     await store.turns.end(turn.turn_id, stop="recalled", waiting_seq=two.seq, only_asked=True)
     (found,) = await store.turns.unanswered(since=0)
-    assert found.records == (two,), "killed now, the rest is answered after the restart"
+    assert found.records == (two,), (
+        "if the bot is killed here, the other questions are answered after the restart"
+    )
 
 
-async def test_many_messages_of_one_person_hide_no_question_of_another(store: Store) -> None:
+async def test_many_messages_of_one_person_do_not_hide_a_question_of_another(store: Store) -> None:
     hers = await say(store, "hers", sender=Sender("99999"))
     flood = [await say(store, str(number), sender=Sender("10001")) for number in range(10)]
     (found,) = await store.turns.unanswered(since=0, limit_per_person=3)
@@ -338,5 +342,5 @@ async def test_concurrent_writers_learn_whether_the_value_existed(store: Store) 
     assert await store.plugin_data.get("a") == "19"
 
 
-async def test_no_states_name_no_deliveries(store: Store) -> None:
+async def test_without_states_no_deliveries_are_listed(store: Store) -> None:
     assert await store.deliveries.newest() == []

@@ -1,4 +1,4 @@
-"""Rows of timers, the lines that they leave for the agent, and plugins' use of models."""
+"""Timers, their lines for the agent, and the model use of plugins are stored."""
 
 import dataclasses
 
@@ -55,7 +55,7 @@ async def test_unanswered_timer_lines_are_found_after_a_restart(store: Store) ->
     assert await store.turns.unanswered(since=500.0) == []
 
 
-async def test_a_timer_that_is_over_is_deleted_after_the_agent_has_handled_its_line(
+async def test_a_finished_timer_is_deleted_after_the_agent_has_handled_its_line(
     store: Store,
 ) -> None:
     told = await _line(store, "tea")

@@ -1,4 +1,4 @@
-"""What each document store must do. The tests of an implementation call these functions."""
+"""Tests that each document store must pass. The tests of an implementation call these functions."""
 
 import anyio
 import pytest
@@ -43,7 +43,7 @@ async def check_read_and_write(documents: DocumentStore) -> None:
     await documents.write("configs/a.b.toml", "猫\r\n", expected=None)
     other = await documents.read("configs/a.b.toml")
     assert other is not None
-    assert other.text == "猫\r\n", "no character of a text changes"
+    assert other.text == "猫\r\n", "every character of the text must be unchanged"
 
 
 async def check_later_writer_is_told(documents: DocumentStore) -> None:
@@ -61,7 +61,7 @@ async def check_later_writer_is_told(documents: DocumentStore) -> None:
         await documents.write("settings.toml", "", expected=None)
     found = await documents.read("settings.toml")
     assert found is not None
-    assert found.revision == theirs, "nothing was written"
+    assert found.revision == theirs, "a refused write must change nothing"
 
 
 async def check_one_of_many_writers_wins(documents: DocumentStore) -> None:
@@ -115,7 +115,7 @@ async def check_earlier_revisions_are_forgotten(documents: DocumentStore) -> Non
 
 
 async def check_secret_texts_are_not_kept(documents: DocumentStore) -> None:
-    """``documents`` was made with ``secret={"secrets.toml"}``."""
+    """The caller must make ``documents`` with ``secret={"secrets.toml"}``."""
     first = await documents.write("secrets.toml", "key = 'sk-old'\n", expected=None)
     second = await documents.write("secrets.toml", "key = 'sk-new'\n", expected=first)
     assert [one.revision for one in await documents.revisions("secrets.toml")] == [second]
@@ -151,7 +151,7 @@ async def check_documents_are_listed(documents: DocumentStore) -> None:
 
 
 async def check_removed_documents_are_gone(documents: DocumentStore) -> None:
-    """``documents`` was made with ``secret={"secrets.toml"}``."""
+    """The caller must make ``documents`` with ``secret={"secrets.toml"}``."""
     first = await documents.write("conduct.toml", "a = 1\n", expected=None)
     second = await documents.write("conduct.toml", "a = 2\n", expected=first)
     with pytest.raises(DocumentConflict):

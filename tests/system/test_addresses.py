@@ -1,4 +1,4 @@
-"""Which addresses are public. A name that a stranger chose may resolve only to public ones."""
+"""Some addresses are public. A name that a stranger chose may resolve only to public addresses."""
 
 import ipaddress
 

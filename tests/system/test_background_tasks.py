@@ -1,4 +1,4 @@
-"""Background tasks end with their block and do not change the error that ends it."""
+"""Background tasks end with their block. They do not change the error that ends the block."""
 
 import anyio
 import pytest

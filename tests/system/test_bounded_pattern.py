@@ -1,4 +1,4 @@
-"""A plugin's pattern on a stranger's text ends at once or is given up."""
+"""The match of a plugin's pattern with a stranger's text ends quickly or is given up."""
 
 from dataclasses import dataclass, field
 

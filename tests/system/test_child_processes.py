@@ -14,7 +14,7 @@ import pytest
 from nekro_core.system.child_processes import tolerate_exit
 
 
-async def test_a_child_that_dies_is_reported_by_its_streams_and_not_logged() -> None:
+async def test_the_death_of_a_child_is_reported_by_its_streams_and_not_logged() -> None:
     """CPython 3.11.2 also logged the broken pipe when the process object was collected."""
     loop = asyncio.get_running_loop()
     before, logged = loop.get_exception_handler(), list[dict[str, Any]]()
@@ -26,7 +26,7 @@ async def test_a_child_that_dies_is_reported_by_its_streams_and_not_logged() -> 
         await process.stdin.send(b"there")
         assert await process.stdout.receive() == b"there"
         os.kill(process.pid, signal.SIGKILL)
-        time.sleep(0.2)  # blocks the loop: the loop notices the death only after the write
+        time.sleep(0.2)  # this blocks the loop, so it notices the death only after the write
         await process.stdin.send(b"and now")
         with pytest.raises(anyio.EndOfStream):
             await process.stdout.receive()

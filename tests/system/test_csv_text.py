@@ -1,4 +1,4 @@
-"""Tables for spreadsheet programs."""
+"""Tables are written as CSV for spreadsheet programs."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ def test_numbers_stay_numbers() -> None:
 @given(
     st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), min_size=1)
 )
-def test_a_reader_gets_the_same_texts_back(cells: list[str]) -> None:
+def test_a_csv_reader_gets_the_same_texts_back(cells: list[str]) -> None:
     text = csv_of([f"c{number}" for number in range(len(cells))], [cells])
     _, row = csv.reader(io.StringIO(text, newline=""))
     assert [cell.removeprefix("'") for cell in row] == [cell.removeprefix("'") for cell in cells]

@@ -1,4 +1,4 @@
-"""Documents in files keep what was written by hand, and only their owner can read them."""
+"""Documents in files keep texts that were written by hand. Only their owner can read the files."""
 
 import fcntl
 import os
@@ -30,7 +30,7 @@ async def test_a_text_that_was_edited_by_hand_is_a_revision(tmp_path: Path) -> N
     edited = await documents.revision("conduct.toml")
     assert edited not in (first, None)
     with pytest.raises(DocumentConflict, match="\\+# by hand"):
-        # This writer has read an earlier text. A text is stored as a revision when another one is
+        # This writer has read an earlier text. A text is stored as a revision when another text is
         # written.
         await documents.write("conduct.toml", "# x\n", expected=await _page_text_again(documents))
     await documents.write("conduct.toml", "# by the page again\n", expected=edited)
@@ -65,13 +65,13 @@ async def test_a_removed_document_is_noticed(tmp_path: Path) -> None:
     assert told.value.found is None
 
 
-async def test_a_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_text_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "conduct.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(DocumentError, match="not UTF-8"):
         await FileDocuments(tmp_path).read("conduct.toml")
 
 
-async def test_a_lock_that_stays_held_is_an_error(tmp_path: Path) -> None:
+async def test_a_lock_that_is_never_released_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "revisions").mkdir()
     held = os.open(tmp_path / "revisions" / ".lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(held, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""A name server that never answers blocks only the chats that look up names there."""
+"""If a name server never answers, only the chats that look up names there must wait."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""The jobs of a key run in order, and their data is read while they wait."""
+"""The jobs of a key run in order. The data of waiting jobs are read in advance."""
 
 from functools import partial
 
@@ -47,7 +47,7 @@ async def test_messages_of_a_key_are_read_concurrently_and_returned_in_order() -
         assert reader.most == READ_AHEAD + 1
         assert done == []
         assert not queue.prefetch("another chat", lambda: reader.read(0)).begun, (
-            "an idle key reads when it is asked to"
+            "an idle key must read as soon as it gets a job"
         )
         reader.open.set()
         await queue.idle()

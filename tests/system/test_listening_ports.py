@@ -40,7 +40,8 @@ def test_a_port_of_a_child_is_an_own_port() -> None:
 
 
 def test_a_port_of_another_program_is_not_an_own_port() -> None:
-    """The program's parent has ended, as with a daemon. So it is no child of this process."""
+    """The program's parent has ended, as with a daemon. So the program is not a child of this
+    process."""
     start = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {LISTEN!r}])"
     with subprocess.Popen(
         [sys.executable, "-c", start], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

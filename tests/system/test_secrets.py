@@ -1,4 +1,4 @@
-"""A secret is made once, written as a whole, and readable only by its owner."""
+"""A secret is made only once. It is written as a whole, and only its owner can read it."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,7 +41,7 @@ async def test_the_error_about_a_bad_database_url_hides_its_password() -> None:
     assert "postgers://bot:***@127.0.0.1" in str(error.value)
 
 
-def test_a_compared_secret_behaves_as_its_text() -> None:
+def test_a_secret_is_compared_by_its_text() -> None:
     secret = ComparedSecret("right")
     for one, other in ((secret, "right"), ("right", secret), (secret, ComparedSecret("right"))):
         assert (one == other, one != other) == (True, False)

@@ -1,4 +1,4 @@
-"""Shared documents have copies as files, and changes of both sides are taken over."""
+"""Shared documents have copies as files. Changes on either side reach the other side."""
 
 import json
 import stat
@@ -30,7 +30,7 @@ PATTERNS = ("*.toml", "personas/*.json", "platforms/*.json", "plugin_data/*/conf
 
 
 def shared_in(tmp_path: Path) -> FileDocuments:
-    """Shared documents. Those of the database pass the same contract."""
+    """Make shared documents in files. Those in the database pass the same contract."""
     return FileDocuments(tmp_path / "shared", secret=SECRET)
 
 
@@ -53,14 +53,14 @@ async def test_working_copies_pass_the_contract(
     await check(await copies_in(tmp_path / "data", shared_in(tmp_path)))
 
 
-async def test_what_one_process_writes_the_other_has(tmp_path: Path) -> None:
+async def test_what_one_process_writes_the_other_process_reads(tmp_path: Path) -> None:
     shared = shared_in(tmp_path)
     anne = await copies_in(tmp_path / "anne", shared)
     ben = await copies_in(tmp_path / "ben", shared)
     await anne.write("conduct.toml", "[bot]\nstate = 'on'\n", expected=None)
     assert await ben.settle()
     assert (tmp_path / "ben/conduct.toml").read_text() == "[bot]\nstate = 'on'\n"
-    assert not await ben.settle(), "nothing changed since"
+    assert not await ben.settle(), "there is no change since then"
     assert not await anne.settle()
 
 
@@ -77,10 +77,12 @@ async def test_a_file_edited_by_hand_reaches_the_other_process_with_its_comments
     (tmp_path / "ben/settings.toml").unlink()
     await ben.settle()
     await anne.settle()
-    assert not (tmp_path / "anne/settings.toml").exists(), "removed there, so removed here"
+    assert not (tmp_path / "anne/settings.toml").exists(), (
+        "a document that was removed there must be removed here"
+    )
 
 
-async def test_a_half_written_file_stays_here_until_it_is_mended(tmp_path: Path) -> None:
+async def test_a_half_written_file_is_not_shared_until_it_is_corrected(tmp_path: Path) -> None:
     said: list[str] = []
     sink = logger.add(said.append, level="ERROR", format="{message}")
     shared = shared_in(tmp_path)
@@ -108,7 +110,7 @@ async def test_a_half_written_file_stays_here_until_it_is_mended(tmp_path: Path)
     logger.remove(sink)
 
 
-async def test_of_two_changes_the_shared_one_wins_and_the_file_is_kept_aside(
+async def test_if_both_sides_changed_the_shared_document_wins_and_the_file_is_kept_as_a_copy(
     tmp_path: Path,
 ) -> None:
     shared = shared_in(tmp_path)
@@ -130,7 +132,7 @@ async def test_of_two_changes_the_shared_one_wins_and_the_file_is_kept_aside(
     assert "of " not in (tmp_path / "ben" / STATE).read_text()
 
 
-async def test_a_writer_is_told_of_a_change_that_has_not_arrived_here_yet(tmp_path: Path) -> None:
+async def test_a_writer_is_warned_of_a_change_that_has_not_arrived_yet(tmp_path: Path) -> None:
     shared = shared_in(tmp_path)
     anne = await copies_in(tmp_path / "anne", shared)
     ben = await copies_in(tmp_path / "ben", shared)
@@ -140,10 +142,12 @@ async def test_a_writer_is_told_of_a_change_that_has_not_arrived_here_yet(tmp_pa
     with pytest.raises(DocumentConflict, match="by somebody else") as told:
         await ben.write("conduct.toml", "a = 3\n", expected=first)
     assert [each for each in told.value.change if each[0] in "+-"] == ["-a = 1", "+a = 2"]
-    assert (tmp_path / "ben/conduct.toml").read_text() == "a = 2\n", "so it can be read again"
+    assert (tmp_path / "ben/conduct.toml").read_text() == "a = 2\n", (
+        "after the warning the file has the new text"
+    )
 
 
-async def test_what_ended_in_the_middle_goes_on(tmp_path: Path) -> None:
+async def test_an_interrupted_write_is_continued(tmp_path: Path) -> None:
     """A process ended after it wrote the shared document, before it wrote the file."""
     shared = shared_in(tmp_path)
     anne = await copies_in(tmp_path / "anne", shared)
@@ -153,7 +157,7 @@ async def test_what_ended_in_the_middle_goes_on(tmp_path: Path) -> None:
     found = await again.read("conduct.toml")
     assert found is not None
     assert found.text == "a = 2\n"
-    # It ended after the file, before it noted that both are the same.
+    # The process ended after it wrote the file and before it noted that both are the same.
     state = tmp_path / "anne" / STATE
     noted = json.loads(state.read_text())
     await again.write("conduct.toml", "a = 3\n", expected=found.revision)
@@ -176,11 +180,11 @@ async def test_the_first_start_refuses_to_choose_between_different_documents(
     with pytest.raises(DocumentsDiffer, match=r"nekro documents copy --to") as refused:
         await copies_in(folder, shared)
     assert refused.value.names == ("conduct.toml",)
-    assert (folder / "conduct.toml").read_text() == "a = 2\n", "nothing was changed"
+    assert (folder / "conduct.toml").read_text() == "a = 2\n", "a refused start must change nothing"
 
 
 @pytest.mark.parametrize("to_shared", [True, False])
-async def test_documents_are_copied_if_nothing_differs_or_on_demand(
+async def test_documents_are_copied_if_nothing_differs_or_on_request(
     tmp_path: Path, to_shared: bool
 ) -> None:
     shared = shared_in(tmp_path)
@@ -203,7 +207,7 @@ async def test_documents_are_copied_if_nothing_differs_or_on_demand(
     found = await target.read("conduct.toml")
     assert found is not None
     assert found.text == "a = 1\n"
-    assert await target.read("settings.toml") is None, "the source has none"
+    assert await target.read("settings.toml") is None, "the source has no such document"
     assert not await (await copies_in(folder, shared)).settle()
 
 
@@ -216,7 +220,7 @@ async def test_broken_files_are_not_copied(tmp_path: Path) -> None:
         await copies.copy(to_shared=True, overwrite=True)
 
 
-async def test_the_configuration_of_a_plugin_that_is_not_here_is_left_alone(
+async def test_the_configuration_of_a_plugin_that_is_not_installed_here_stays(
     tmp_path: Path,
 ) -> None:
     shared = shared_in(tmp_path)
@@ -232,7 +236,9 @@ async def test_the_configuration_of_a_plugin_that_is_not_here_is_left_alone(
     (tmp_path / "ben/plugins/cup").rmdir()
     await ben.settle()
     await anne.settle()
-    assert (tmp_path / "anne/plugins/cup/config.toml").exists(), "removed there alone"
+    assert (tmp_path / "anne/plugins/cup/config.toml").exists(), (
+        "a document that was removed only there must stay here"
+    )
 
 
 @settings(max_examples=60)
@@ -287,9 +293,9 @@ async def _change_in_turn(folder: Path, steps: list[tuple[str, str, int]]) -> No
         path.read_text() if path.exists() else None
         for path in (folder / "anne" / named, folder / "ben" / named, folder / "shared" / named)
     }
-    assert len(texts) == 1, "the folders and the shared document are the same"
+    assert len(texts) == 1, "both folders and the shared document must have the same text"
     assert not any([await copies.settle() for copies in both.values()])
     kept = {one.text for one in await shared.revisions(named)}
     kept |= {path.read_text() for path in folder.glob(f"*/{CONFLICTS}/*")}
     if not deleted:
-        assert set(newest.values()) <= kept, "what somebody wrote last is in force, or kept"
+        assert set(newest.values()) <= kept, "each newest text must be in effect or kept as a copy"

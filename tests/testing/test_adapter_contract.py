@@ -1,4 +1,5 @@
-"""For each promise of the contract, the suite fails for an adapter that breaks this promise."""
+"""If an adapter breaks a promise of the contract, the suite fails. This is tested for each
+promise."""
 
 import subprocess
 import sys
@@ -96,7 +97,8 @@ class KindAccounts:
 
 
 class KindAdapter:
-    """An adapter that keeps every promise. The tests change it to break one."""
+    """An adapter that keeps every promise. Each test changes the adapter so that it breaks one
+    promise."""
 
     name = "kind"
 

@@ -1,4 +1,5 @@
-"""The bot of the plugin kit: the tests of a plugin's author talk to the plugin through it."""
+"""The bot of the plugin kit: with this bot, authors of plugins test their plugins in
+conversations."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -75,7 +76,7 @@ async def bot(tmp_path: Path) -> AsyncIterator[Bot]:
 
 
 @pytest.mark.jail
-async def test_a_test_holds_a_conversation(bot: Bot) -> None:
+async def test_a_conversation_can_be_tested(bot: Bot) -> None:
     chat = bot.chat()
     assert await chat.ask("roll two", code="shake(count=2)") == ["4 + 4"]
     assert await chat.ask("hello", reply="Hello, Lin!") == ["Hello, Lin!"]
@@ -98,7 +99,7 @@ async def test_a_test_holds_a_conversation(bot: Bot) -> None:
 
 
 async def test_say_waits_until_the_bot_is_done(bot: Bot) -> None:
-    """A slow machine may be silent for longer than ``quiet_s`` before it is done."""
+    """On a slow machine the bot may be silent for longer than ``quiet_s`` before it is done."""
     assert await bot.chat().say("/stir", quiet_s=0.02) == ["stirred"]
     assert await bot.chat().say("hm", quiet_s=0.02) == ["hm!"]
 
@@ -153,7 +154,7 @@ async def test_a_missing_package_is_named_and_not_installed(tmp_path: Path) -> N
             pass
 
 
-def test_the_clock_only_goes_forward() -> None:
+def test_the_clock_can_only_be_moved_forward() -> None:
     clock = FakeClock()
     assert abs(clock.now - BEGINNING) < timedelta(seconds=5)
     clock.advance(timedelta(days=2))

@@ -1,4 +1,5 @@
-"""The test platform of the kit passes the contract suite for adapters, so it behaves like one."""
+"""The test platform of the kit passes the contract suite for adapters, so it behaves like an
+adapter."""
 
 import pytest
 

@@ -24,11 +24,11 @@ class World:
     disk: TimerRow
     now: float = BEGIN
     announced: list[tuple[float, float]] = field(default_factory=list)
-    """Each due time, and when it was announced."""
+    """Each due time that was announced, and when it was announced."""
     seen: float = BEGIN
 
     def look(self) -> None:
-        """Do what `TimerScheduler` does, but without the unique key of the database, which would
+        """Do what `TimerScheduler` does. Leave out the unique key of the database, which would
         prevent a second announcement."""
         if self.now < self.seen:
             self.disk = rescheduled(self.disk, self.now)
@@ -86,8 +86,8 @@ def test_each_due_time_is_announced_once(
     assert dues == sorted(dues)
     assert all(due <= when for due, when in world.announced)
     assert all(schedule.next_after(due - 1) == due for due in dues)
-    # Nothing is lost: after each past due time something was announced, which is this due time or
-    # an earlier one. One late announcement stands for all due times that were missed.
+    # No due time is lost: after each past due time there was an announcement, either of this due
+    # time or of an earlier one. One late announcement stands for all due times that were missed.
     for came in islice(schedule.times_after(BEGIN), 100):
         if came > newest:
             break
@@ -109,13 +109,13 @@ def test_a_clock_that_was_years_ahead_does_not_silence_a_timer() -> None:
     assert len(world.announced) == 2
 
 
-def test_a_one_time_timer_is_over_after_it_fired() -> None:
+def test_a_one_time_timer_is_finished_after_it_fired() -> None:
     row = replace(ROW, kind="once", due=BEGIN)
     over = after_firing(row, BEGIN + 5)
     assert (over.state, over.told_due, over.due) == ("over", BEGIN, 0.0)
 
 
-def test_a_timer_whose_schedule_has_no_later_due_time_is_over() -> None:
+def test_a_timer_whose_schedule_has_no_later_due_time_is_finished() -> None:
     # The calendar ends before the next 29 February.
     row = replace(ROW, cron="0 0 29 2 *", timezone="UTC", due=BEGIN)
     assert after_firing(row, 253_402_300_000.0).state == "over"

@@ -1,4 +1,4 @@
-"""When a recurring timer is due."""
+"""A recurring timer has the right due times."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -38,9 +38,10 @@ def said(moment: float | None, zone: str = "UTC") -> str:
         ("0 0 29 2 *", "UTC", "none", "2026-11-22 07:30", "2028-02-29 00:00 +0000"),
         ("0 0 L * *", "UTC", "none", "2026-11-22 07:30", "2026-11-30 00:00 +0000"),
         ("0 8 * * mon#1", "UTC", "none", "2026-11-22 07:30", "2026-12-07 08:00 +0000"),
-        # Clocks go forward at 2:00 on 29 March: a due time in the skipped hour comes right after.
+        # Clocks go forward at 2:00 on 29 March. A due time in the skipped hour is moved to the end
+        # of this hour.
         ("30 2 * * *", BERLIN, "none", "2026-03-28 12:00", "2026-03-29 03:00 +0200"),
-        # Clocks go back at 3:00 on 25 October: a due time in the repeated hour counts once.
+        # Clocks go back at 3:00 on 25 October. A due time in the repeated hour counts only once.
         ("30 2 * * *", BERLIN, "none", "2026-10-24 12:00", "2026-10-25 02:30 +0200"),
     ],
 )
@@ -55,8 +56,8 @@ def test_a_due_time_in_a_repeated_hour_counts_once() -> None:
     schedule = Schedule.parse("30 2 * * *", BERLIN)
     first = schedule.next_after(at("2026-10-25 00:00", BERLIN))
     assert first is not None
-    # Some of these times are in the second 2 o'clock hour, where a naive search finds a time in the
-    # first.
+    # Some of these times are in the second hour from 2:00 to 3:00. For them a naive search finds a
+    # time in the first one.
     for minutes in (0, 30, 45, 60, 75, 90):
         assert said(schedule.next_after(first + minutes * 60), BERLIN) == "2026-10-26 02:30 +0100"
 
@@ -111,7 +112,7 @@ MOMENTS = st.integers(int(at("2024-01-01 00:00")), int(at("2028-12-31 00:00")))
 def test_due_times_are_ordered_and_do_not_depend_on_the_start(
     fields: tuple[str, ...], zone: str, mode: WorkdayMode, moment: int
 ) -> None:
-    """So an announced time is never due again, whenever the bot starts."""
+    """So a time that was announced is never due again, whenever the bot starts."""
     schedule = Schedule(parsed_cron(" ".join(fields)), zone, mode)
     times = list(islice(schedule.times_after(moment), 5))
     assert times == sorted(set(times))
@@ -139,8 +140,8 @@ def _has(cron: str, moment: datetime) -> bool:
     st.sampled_from(["UTC", SHANGHAI]),
     MOMENTS,
 )
-def test_no_minute_is_missed(cron: str, zone: str, moment: int) -> None:
-    """The times are compared with a check of every minute of a day."""
+def test_no_due_minute_is_missed(cron: str, zone: str, moment: int) -> None:
+    """The due times are compared with a check of every minute of a day."""
     begin = datetime.fromtimestamp(moment - moment % 60, UTC)
     expected = [
         minute.timestamp()

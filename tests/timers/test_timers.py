@@ -1,4 +1,4 @@
-"""Timers with a store and an inbox, also across restarts."""
+"""Timers work with a store and an inbox, also over restarts."""
 
 import shutil
 from collections.abc import AsyncIterator, Callable
@@ -68,7 +68,8 @@ class Bot:
 
 @pytest.fixture(scope="module")
 async def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty database, made once: making its tables takes longer than any test here."""
+    """An empty database. It is made once, because making its tables takes longer than any test
+    here."""
     folder = tmp_path_factory.mktemp("fresh")
     async with Store.open(f"sqlite://{folder}/nekro.sqlite3"):
         pass
@@ -142,12 +143,12 @@ async def test_no_timer_is_announced_before_the_platforms_are_connected(bot: Bot
         assert await bot.until(bool) == [TEA]
 
 
-async def test_timers_follow_a_clock_that_is_set_to_another_time(bot: Bot) -> None:
+async def test_timers_use_the_new_time_after_the_clock_was_set(bot: Bot) -> None:
     async with bot.up():
         await bot.timers.create(GROUP, HOURLY, "stretch")
         bot.now += 3600
         await bot.until(lambda lines: len(lines) == 1)
-        bot.now -= 1800  # set back: 13:00 comes again, but was announced already
+        bot.now -= 1800  # the clock is set back: 13:00 comes again, but it was announced already
         await anyio.sleep(0.05)
         bot.now += 1800
         await anyio.sleep(0.05)
@@ -156,7 +157,7 @@ async def test_timers_follow_a_clock_that_is_set_to_another_time(bot: Bot) -> No
         await bot.until(lambda lines: len(lines) == 2)
 
 
-async def test_a_hundred_timers_that_are_due_at_one_moment_are_announced_in_order(bot: Bot) -> None:
+async def test_a_hundred_timers_with_the_same_due_time_are_announced_in_order(bot: Bot) -> None:
     async with bot.up():
         for number in range(100):
             await bot.timers.set_once(GROUP, NOON + 1 + number / 1000, str(number))

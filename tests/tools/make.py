@@ -15,14 +15,14 @@ def tool_of(
     module: str = "mod",
     owner: str = "ann.mod",
 ) -> Tool:
-    """The tool of a function. A function that is refused fails the test with the reason."""
+    """The tool of a function. If the function is refused, the test fails with the reason."""
     described = describe(function, kind, name=name or function.__name__, module=module, owner=owner)
     assert described.tool is not None, described.problems
     return described.tool
 
 
 def named_tool(name: str, python_name: str, owner: str) -> Tool:
-    """A tool of which only its names matter."""
+    """A tool for tests in which only its names matter."""
 
     async def function(_ctx: Any) -> None:
         """Nothing."""

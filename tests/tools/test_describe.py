@@ -1,4 +1,5 @@
-"""How a function becomes a tool: what is read from it, and which errors and warnings it causes."""
+"""A function becomes a tool. The tests check what is read from it, and which errors and warnings it
+causes."""
 
 import ast
 from collections.abc import Awaitable, Callable
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class AgentCtx:
-    """Stands for the real class, which belongs to a higher floor."""
+    """Stands for the real class, which belongs to a higher floor and cannot be imported here."""
 
 
 class Colour(Enum):
@@ -187,7 +188,7 @@ NASTY = [
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_every_stub_parses_and_contains_the_docstring(text: str) -> None:
+def test_every_stub_is_valid_python_and_contains_the_docstring(text: str) -> None:
     async def function(_ctx: AgentCtx, value: str = text) -> str: ...
 
     function.__doc__ = f"Sum {text}\n\nMore {text}."

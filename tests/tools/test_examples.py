@@ -1,4 +1,4 @@
-"""Worked examples are read from docstrings."""
+"""Worked examples (calls after a comment "User: ...") are read from docstrings."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The names under which tools are found."""
+"""Tools are found by names: dotted ones and short ones."""
 
 import builtins
 import keyword
@@ -51,7 +51,7 @@ def test_names_of_python_are_not_given_to_tools(
     assert tools.named[0].names == names
 
 
-def test_a_name_belongs_to_an_installed_plugin_before_a_built_in_one() -> None:
+def test_a_name_belongs_to_an_installed_plugin_rather_than_to_a_built_in_one() -> None:
     builtin = named_tool("send", "send", "nekro.chat")
     installed = named_tool("send", "my_send", "ann.mine")
     for order in ((builtin, installed), (installed, builtin)):
@@ -66,7 +66,7 @@ def test_a_name_belongs_to_an_installed_plugin_before_a_built_in_one() -> None:
         assert set(clash.owners) == {"nekro.chat", "ann.mine"}
 
 
-def test_no_plugin_has_a_name_of_two_installed_plugins_until_the_operator_orders_them() -> None:
+def test_a_name_of_two_installed_plugins_belongs_to_none_until_the_operator_orders_them() -> None:
     both = [named_tool("draw", "draw", "ann.a"), named_tool("draw", "draw", "bob.b")]
     tools = tool_set(both)
     assert owners(tools, "draw", "a.draw", "b.draw") == [None, "ann.a", "bob.b"]

@@ -1,4 +1,4 @@
-"""What a return value means for each kind of tool."""
+"""The return value of a tool has another meaning for each kind of tool."""
 
 import base64
 from typing import Any
@@ -96,7 +96,7 @@ def test_a_forgotten_await_is_reported() -> None:
         (text("a"), (TextContent("a"),)),
         ({"role": "user", "content": [text("a")]}, (TextContent("a"),)),
         ([image(DATA_URL)], (ImageContent(data=PNG, mime="image/png"),)),
-        # The type of a picture comes from its bytes, not from the data URL.
+        # The type of a picture is read from its bytes, not from the data URL.
         ([image(DATA_URL.replace("png", "jpeg"))], (ImageContent(data=PNG, mime="image/png"),)),
         ([image("https://a.example/x.png")], (ImageContent(url="https://a.example/x.png"),)),
         (

@@ -1,4 +1,4 @@
-"""Types of parameters, as JSON schema for programs and as text for readers."""
+"""The types of parameters are written as JSON schema for programs and as text for readers."""
 
 from typing import Any, Literal
 
@@ -60,5 +60,5 @@ def test_the_json_schema_of_a_function_in_tool_mode() -> None:
         (Literal["a", 1], "Literal['a', 1]"),
     ],
 )
-def test_types_are_written_as_an_author_writes_them(annotation: Any, text: str) -> None:
+def test_types_are_written_in_the_form_that_authors_use(annotation: Any, text: str) -> None:
     assert type_text(annotation) == text

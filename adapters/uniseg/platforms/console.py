@@ -28,7 +28,7 @@ class Console(Platform):
     nearest = dict.fromkeys((Image, Voice, Video, File), Text)
 
     def is_message(self, event: BaseEvent) -> bool:
-        """Whether the event is a text that a person typed."""
+        """Return True if the event is a text that a person typed."""
         return isinstance(event, MessageEvent)
 
     def sender(self, event: BaseEvent) -> Sender:

@@ -90,7 +90,7 @@ class Discord(Platform):
         return Address(ChatKind.CHANNEL, target.id)
 
     def is_message(self, event: BaseEvent) -> bool:
-        """Whether the event is a message that a person wrote."""
+        """Return True if the event is a message that a person wrote."""
         return isinstance(event, MessageCreateEvent)
 
     async def segments(self, event: BaseEvent, bot: BaseBot, reader: PieceReader) -> Segments:
@@ -136,7 +136,8 @@ class Discord(Platform):
         return str(event.id) if isinstance(event, GuildMessageDeleteEvent) else ""
 
     def markdown(self, text: str) -> uniseg.Segment:
-        """Send the text as it is, since Discord reads Markdown. It has no tables."""
+        """Send the text unchanged, because Discord reads Markdown. Discord has no tables, so tables
+        are written as code."""
         shown = tables_as_code(text)
         return uniseg.Text(shown if len(shown) <= self.capabilities.text_length else text)
 

@@ -82,7 +82,7 @@ class Feishu(Platform):
         return bot.bot_info.open_id
 
     def is_message(self, event: BaseEvent) -> bool:
-        """Whether the event is a message that a person wrote."""
+        """Return True if the event is a message that a person wrote."""
         return isinstance(event, MessageEvent)
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
@@ -167,8 +167,8 @@ class Feishu(Platform):
         return [*pieces, uniseg.Text(" ")] if lonely else pieces
 
     def refused(self, error: Exception) -> bool:
-        """Whether the error's text has a status of refusal: 4xx except 429. The stock adapter
-        raises a network error for every status."""
+        """Return True if the error's text has a status of refusal: 4xx except 429. The stock
+        adapter raises a network error for every status."""
         return bool(_REFUSED.search(str(error) + repr(error)))
 
     def sent_id(self, result: Any) -> str:
@@ -201,7 +201,7 @@ def _post_lines(parts: Sequence[StyledPart]) -> list[list[dict[str, Any]]]:
     for part in parts:
         if TextStyle.BLOCK in part.styles:
             code = {"tag": "code_block", "language": part.language.upper(), "text": part.text}
-            # A block has lines of its own: the line ends around it are not written.
+            # A block of code has its own lines, so the line breaks around it are not written.
             lines[-1:] = [[code]] if not lines[-1] else [lines[-1], [code]]
             continue
         styles = sorted({_POST_STYLES[each] for each in part.styles if each in _POST_STYLES})

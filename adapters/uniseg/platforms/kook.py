@@ -66,7 +66,7 @@ class Kook(Platform):
     )
 
     def is_message(self, event: BaseEvent) -> bool:
-        """Whether the event is a message that a person wrote."""
+        """Return True if the event is a message that a person wrote."""
         return isinstance(event, MessageEvent)
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
@@ -131,8 +131,8 @@ _MARKS = {
 
 
 def _kmarkdown(part: StyledPart) -> str:
-    """Write one part of a text in KMarkdown. Marks touch the words that they belong to, since a
-    space between them would show the marks."""
+    """Write one part of a text in KMarkdown. There is no space between the marks and their words,
+    because a space would make the marks visible."""
     if TextStyle.BLOCK in part.styles:
         return f"```{part.language}\n{part.text}\n```"
     words = part.text.strip()

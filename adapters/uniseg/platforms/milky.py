@@ -80,13 +80,13 @@ class Milky(Platform):
     )
 
     def is_message(self, event: BaseEvent) -> bool:
-        """Whether the event is a message. An uploaded file arrives as a notice, and counts as a
-        message."""
+        """Return True if the event is a message. An uploaded file arrives as a notice, and counts
+        as a message."""
         return isinstance(event, (MessageEvent, *_UPLOADS))
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Return the chat of an event. Uniseg's own lookup is not used, because it takes a private
-        message from somebody who is no friend of the account for a message in a group."""
+        """Return the chat of an event. Uniseg's own lookup is not used: if a private message comes
+        from somebody who is not a friend of the account, it returns a group."""
         match event:
             case MessageEvent() | MessageRecallEvent():
                 private = event.data.message_scene != "group"
@@ -113,7 +113,7 @@ class Milky(Platform):
     def sender(self, event: BaseEvent) -> Sender:
         """Return the author with their name in the group, else with their nickname."""
         if not isinstance(event, MessageEvent):
-            # An uploaded file. Both types of these events have a ``user_id``.
+            # This is an uploaded file. Both types of such events have a ``user_id``.
             return Sender(str(getattr(event, "data").user_id))  # noqa: B009 - of two event types
         member, friend = event.data.group_member, event.data.friend
         if member is not None:

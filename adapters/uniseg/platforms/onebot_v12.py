@@ -73,7 +73,7 @@ class OneBotV12(Platform):
         return native_user_id(person, bot)
 
     def is_message(self, event: BaseEvent) -> bool:
-        """Whether the event is a message that a person wrote."""
+        """Return True if the event is a message that a person wrote."""
         return isinstance(event, MessageEvent)
 
     def address(self, target: Target) -> Address:

@@ -111,7 +111,7 @@ class QQ(Platform):
             return bot.self_id
 
     def is_message(self, event: BaseEvent) -> bool:
-        """Whether the event is a message that a person wrote."""
+        """Return True if the event is a message that a person wrote."""
         return isinstance(event, MessageEvent)
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
@@ -185,8 +185,8 @@ class QQ(Platform):
         return timestamp.timestamp() if isinstance(timestamp, datetime) else None
 
     def is_addressed_to_us(self, event: BaseEvent, bot: BaseBot) -> bool:
-        """Whether the type of the event, or ``is_you`` of a mention, marks the event as addressed
-        to the bot."""
+        """Return True if the type of the event, or ``is_you`` of a mention, marks the event as
+        addressed to the bot."""
         mentions = getattr(event, "mentions", None) or ()
         return event.is_tome() or any(getattr(each, "is_you", False) for each in mentions)
 

@@ -77,8 +77,8 @@ class Satori(Platform):
         return native_user_id(person, bot)
 
     def is_message(self, event: BaseEvent) -> bool:
-        """Whether the event is a new message. NoneBot's type of edits and deletions is "message"
-        too."""
+        """Return True if the event is a new message. NoneBot gives edits and deletions the type
+        "message" too."""
         return isinstance(event, MessageCreatedEvent)
 
     def edited_text(self, event: BaseEvent, bot: BaseBot) -> list[uniseg.Segment] | None:
@@ -116,7 +116,7 @@ class Satori(Platform):
         return Notice(kind, actor, event.user.id)
 
     def request(self, event: BaseEvent, bot: BaseBot) -> PlatformRequest | None:
-        """Return the request. The id of the event's message names it."""
+        """Return the request. It is identified by the id of the event's message."""
         match event:
             case FriendRequestEvent():
                 kind = ContactRequestKind.FRIEND

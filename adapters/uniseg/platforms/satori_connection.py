@@ -68,7 +68,7 @@ class _Counted(Protocol):
 
 
 class ResumingAdapter(StockAdapter):
-    """NoneBot's Satori adapter with the differences that the module names. A subclass sets
+    """NoneBot's Satori adapter with the differences that the module lists. A subclass sets
     ``marks``."""
 
     marks: SequenceFile

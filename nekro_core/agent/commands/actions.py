@@ -1,6 +1,6 @@
-"""Defines what the built-in commands change. In a running bot, the operator's actions carry it out
-(`nekro_core.operator.chat_commands`), so that a change by a command is checked, logged and undone
-like one on a page."""
+"""Defines the changes that built-in commands make. In a running bot, the operator's actions make
+these changes (`nekro_core.operator.chat_commands`), so that a change by a command is checked,
+logged and undone like a change on a page of the console."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -17,7 +17,7 @@ class ChangeRefused(NekroError):
 
 
 class CommandActions(Protocol):
-    """Carries out what commands change, for the person of ``context``. All methods raise
+    """Makes the changes of commands, in the name of the person of ``context``. All methods raise
     `ChangeRefused`, other `NekroError` and `OSError`."""
 
     async def set_policy(
@@ -39,8 +39,8 @@ class CommandActions(Protocol):
         """Stop the chat's turn, or drop the questions before ``record``, and tell the chat."""
 
     async def reset(self, context: CommandExecutionContext, chat: ChatKey, before: int) -> None:
-        """Begin a new conversation. Only questions before record ``before`` are dropped; 0 for
-        all."""
+        """Begin a new conversation. Drop the unanswered questions before record ``before``; 0 drops
+        all of them."""
 
     async def erase(
         self, context: CommandExecutionContext, chat: ChatKey, user_id: str
@@ -49,7 +49,7 @@ class CommandActions(Protocol):
 
 
 class ChangedChats(Protocol):
-    """The part of the sessions that changes use (`nekro_core.agent.session.sessions.Sessions`)."""
+    """The methods of `nekro_core.agent.session.sessions.Sessions` that `DirectActions` calls."""
 
     def on_stop(self, record: Record) -> None:
         """Handle ``/stop``."""
@@ -65,7 +65,8 @@ class ChangedChats(Protocol):
 
 
 class DirectActions:
-    """Changes everything without an operator's rights and log, for a bot that has no operators."""
+    """Makes the changes without checking rights and without an audit log, for a bot that has no
+    operators."""
 
     def __init__(self, sessions: ChangedChats, conduct: PolicyFile) -> None:
         self._sessions = sessions
@@ -110,7 +111,8 @@ class DirectActions:
 
 
 class ActionsInForce:
-    """The actions that commands use now. They change once: sessions are built before the operator's
-    actions. ``now`` may be used when the sessions have begun."""
+    """Holds the `CommandActions` that commands use, in ``now``: at first `DirectActions`. The app
+    replaces them with the operator's actions, which are built after the commands. Read ``now`` only
+    when a command runs."""
 
     now: CommandActions

@@ -42,7 +42,10 @@ def builtin_commands(
         asked = context.record
         chat = ChatKey.parse(context.chat_key)
         await actions.now.reset(context, chat, asked.seq if asked else 0)
-        return CmdCtl.success(catalogue.say("own.reset.done", context.lang))
+        said = [catalogue.say("own.reset.done", context.lang)]
+        if services.memory is not None and await services.memory.notes.listed(chat):
+            said.append(catalogue.say("own.reset.notes", context.lang))
+        return CmdCtl.success(" ".join(said))
 
     commands: tuple[Command, ...] = (
         Command(name="stop", handler=stop, **command_texts(catalogue, "stop")),

@@ -23,9 +23,9 @@ from nekro_core.store import NoteRow
 from nekro_core.system.errors import NekroError
 
 _LISTED = 20
-"""Number of notes that one answer lists."""
+"""Maximum number of notes that one answer lists."""
 _TURN_ENDS_S = 30.0
-"""Seconds that ``/compact`` waits for the end of a turn."""
+"""Maximum number of seconds that ``/compact`` waits for the end of a turn."""
 
 
 def memory_commands(
@@ -99,7 +99,7 @@ def memory_commands(
 
 
 class _MemoryAnswers:
-    """What the parts of ``/memory`` do and answer."""
+    """Carries out ``/learn`` and the subcommands of ``/memory``, and makes their answers."""
 
     def __init__(self, services: CommandServices, memory: MemoryKeeper) -> None:
         self._say = services.catalogue.say
@@ -128,7 +128,7 @@ class _MemoryAnswers:
         return CmdCtl.message("\n".join(self._lines(notes, lang)))
 
     async def switch(self, context: CommandExecutionContext, *, off: bool) -> CommandResponse:
-        """Remember nothing about the person any more, or remember again."""
+        """Stop remembering things about the person (``off``), or start again."""
         chat, lang = ChatKey.parse(context.chat_key), context.lang
         if not context.user_id:
             return CmdCtl.failed(self._say("command.nobody", lang))
@@ -188,8 +188,8 @@ class _MemoryAnswers:
     async def _changeable(
         self, context: CommandExecutionContext, chat: ChatKey, number: str
     ) -> NoteRow | None:
-        """Return the note with this number if the person may change it: it is about them, they said
-        it, or they may see all notes of the chat."""
+        """Return the note with this number if the person may change it: the note is about the
+        person, the person said it, or the person may see all notes of the chat."""
         wanted = number.strip().lstrip("#")
         if not wanted.isascii() or not wanted.isdigit() or len(wanted) > 18:
             return None
@@ -213,7 +213,7 @@ class _MemoryAnswers:
 
 
 def _may_see_all(context: CommandExecutionContext, chat: ChatKey) -> bool:
-    """Return whether the person may see all notes of the chat. In a private chat there is nobody
-    else, and a group's administrators look after the group."""
+    """Return True if the person may see all notes of the chat: in a private chat always, because
+    nobody else is there; in a group if the person is its administrator or a super user."""
     alone = chat.kind is ChatKind.PRIVATE
     return alone or context.is_super_user or context.is_chat_admin

@@ -70,7 +70,7 @@ def _may_set(context: CommandExecutionContext) -> bool:
 
 
 def _line(services: CommandServices, context: CommandExecutionContext, link: ChainLink) -> str:
-    """Return a model of a chain in words."""
+    """Return the line of the answer about one model of a chain."""
     say, breaker = services.catalogue.say, link.breaker
     name, model = link.name, link.model.profile.name
     if breaker.state is BreakerState.OPEN and breaker.reason is not None:

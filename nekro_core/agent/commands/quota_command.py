@@ -83,7 +83,7 @@ def _how_to_change(services: CommandServices, context: CommandExecutionContext) 
 
 
 def _with(before: Quota, changed: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a quota with changes; None if it limits nothing any more."""
+    """Return the quota after these changes; None if it then has no limit."""
     after = {**before.model_dump(exclude_none=True), **changed}
     return {name: value for name, value in after.items() if value is not None} or None
 

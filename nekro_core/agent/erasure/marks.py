@@ -20,8 +20,9 @@ from loguru import logger
 from nekro_core.system.atomic_files import write_whole
 
 RETENTION_S = 400 * 86_400.0
-"""Minimum time in seconds for which a mark is stored. A backup that is older brings back the data
-of those who were erased before the oldest mark, so a restore warns of it."""
+"""Minimum time in seconds for which a mark is stored. If a backup is older than this, some marks of
+people who were erased after the backup may be gone. The restore would bring back the data of these
+people, so it warns."""
 FILE_NAME = "erased.json"
 
 

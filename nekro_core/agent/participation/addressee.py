@@ -1,7 +1,8 @@
-"""Estimates to whom a line of a group goes that mentions nobody: to the bot, or to another person.
+"""Estimates to whom a line of a group goes if it mentions nobody: to the bot, or to another person.
 
-It reads only who said what when. What it knows was learnt from conversations of people
-(`make follows`) and is in `addressee.json`. A line takes about a millisecond.
+The estimate uses only who said what, and when. Decision trees make it. They were learnt from
+conversations of people (`make follows`) and are in `addressee.json`. One line takes about a
+millisecond.
 """
 
 import json
@@ -26,23 +27,26 @@ from nekro_core.agent.participation.trees import BoostedTrees, TreesUnreadable
 
 LEARNT = "addressee.json"
 _LEAST_AIM = 0.03
-"""People to whom a line goes less likely than this are left out of its aims."""
+"""A person to whom a line goes with at most this probability is left out of `AimedLine.aims`."""
 AIMS = (*LINE_FEATURES, *TALK_FEATURES)
-"""What the first trees read: for each person, how likely the line goes to them."""
+"""The features of the first trees. These estimate, for each person, how likely the line goes to
+this person."""
 CONTINUES = (*LINE_FEATURES, "likeliest", "all together")
-"""What the second trees read: how likely the line continues what its speaker said before."""
+"""The features of the second trees. These estimate how likely the line continues what its speaker
+said before."""
 GOES = (*LINE_FEATURES, *PERSON_FEATURES, *ELSEWHERE_FEATURES)
-"""What the third trees read: the answer for the bot, with all that the others found."""
+"""The features of the third trees, which include the results of the first two. The third trees
+estimate how likely the line goes to the bot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was found about one line.
+    """The estimate for one line.
 
     Attributes:
         likely: How likely the line goes to the listener, from 0 to 1.
-        aims: For each person nearby, how likely it goes to them.
-        facts: What was said before, from which this was found.
+        aims: For each person who spoke lately, how likely the line goes to this person.
+        facts: The facts about earlier lines from which the estimate was made.
     """
 
     likely: float
@@ -52,8 +56,8 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class AddresseeModel:
-    """The learnt trees. ``threshold`` is the probability from which a line counts as one for the
-    bot: of the lines above it, 85 % really were."""
+    """The learnt trees. A line whose probability is at least ``threshold`` counts as spoken to the
+    bot. 85 % of such lines were really spoken to the bot."""
 
     aims: BoostedTrees
     continues: BoostedTrees
@@ -86,14 +90,14 @@ class AddresseeModel:
 
     @classmethod
     def load(cls) -> "AddresseeModel":
-        """Read the learnt trees that belong to this version. They are read once in a process."""
+        """Return the learnt trees that belong to this version. A process reads the file once."""
         return _load()
 
     def add_line(self, conversation: Conversation, line: SpokenLine, listener: str = "") -> Reading:
         """Estimate how likely a line goes to ``listener``, and add the line to the conversation.
         Without a listener, only the line's aims are estimated.
 
-        A line of somebody who speaks to nobody nearby goes to the listener with probability 0.
+        If nobody else has spoken lately, the probability is 0.
         """
         facts = collect_facts(conversation, line)
         if not facts.nearby:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from nekro_core.agent.participation.line_text import LineText
 
 WINDOW = 100
-"""Lines that are looked at to decide about the next one: about ten minutes of a busy group."""
+"""Number of earlier lines that are used to decide about the next line: about ten minutes of a busy
+group."""
 _WORD_WINDOW = 300
-"""Lines in which words are counted. A word that many of them have is not rare."""
+"""Number of the newest lines in which words are counted. A word that many of these lines have is
+not rare."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +24,8 @@ class SpokenLine:
         at: When it was written, in seconds.
         text: What it says.
         named: The ids of the people that it names, mentions or replies to.
-        first_named: The one of them with whom it begins; empty if it begins otherwise.
+        first_named: The id of the person with whose name, mention or reply the line begins; empty
+            if it begins in another way.
     """
 
     speaker: str
@@ -34,8 +37,8 @@ class SpokenLine:
 
 @dataclass(frozen=True, slots=True)
 class AimedLine:
-    """A line of the window. ``aims`` has for each person how likely the line goes to them, from 0
-    to 1; people with almost 0 are left out."""
+    """A line of the window. ``aims`` maps the id of each person to the probability, from 0 to 1,
+    that the line goes to this person; people with almost 0 are left out."""
 
     line: SpokenLine
     aims: Mapping[str, float] = field(default_factory=dict)

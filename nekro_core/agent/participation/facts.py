@@ -6,23 +6,27 @@ from dataclasses import dataclass, field
 from nekro_core.agent.participation.conversation import AimedLine, Conversation, SpokenLine
 
 NEARBY = 60
-"""A person who wrote none of so many last lines is nobody to whom the next line goes."""
+"""Number of lines. A person who wrote none of this many newest lines is not considered as the one
+to whom the next line goes."""
 FAR = 150
-"""Stands for "so many lines ago" of what is not in the window."""
+"""The distance in lines of an event that is not in the window."""
 FAR_S = 7200.0
-"""The same in seconds."""
+"""The distance in seconds of an event that is not in the window."""
 _FADES_S = 240.0
-"""In so many seconds the weight of an earlier line falls to 37 %: four minutes."""
+"""After this many seconds, the weight of an earlier line has fallen to 37 %: four minutes."""
 _AIMED = 0.3
-"""A line goes to a person if at least this likely."""
+"""Probability from which a line counts as a line to a person."""
 _LATEST = 3
-"""Lines of a person whose words are compared with the new line."""
+"""Number of a person's newest lines whose words are compared with the new line."""
 
 
 @dataclass(slots=True)
 class PersonFacts:
-    """What is known about one person beside the speaker of the new line. "Ago" counts lines, and
-    "after" counts lines after that moment."""
+    """What is known about one person who is not the speaker of the new line.
+
+    A field ``..._ago`` counts the lines from an event to the new line. ``speaker_after...`` counts
+    the speaker's lines after the event, and ``after_...`` counts the lines of this person.
+    """
 
     last: AimedLine | None = None
     ago: int = FAR
@@ -62,8 +66,8 @@ class PersonFacts:
 
 @dataclass(slots=True)
 class Facts:
-    """What is known about the speaker of the new line, and about the people to whom it may go:
-    ``nearby``, who spoke last first."""
+    """What is known about the speaker of the new line and about other people. ``nearby`` are the
+    people to whom the line may go; the person who spoke last is the first."""
 
     people: dict[str, PersonFacts] = field(default_factory=dict)
     nearby: list[str] = field(default_factory=list)

@@ -16,7 +16,7 @@ LINE_FEATURES = (
     "people named by speaker", "people who named speaker", "namings of speaker",
     "shared with own",
 )  # fmt: skip
-"""What depends on the line and its speaker alone."""
+"""The features that depend only on the line and its speaker."""
 TALK_FEATURES = (
     "named", "named first", "others named",
     "ago", "seconds ago", "order", "speaker after", "since speaker", "lines", "lines of 12",
@@ -30,7 +30,8 @@ TALK_FEATURES = (
     "shared with last", "shared best", "shared sum", "shared by others", "shared more",
     "last shared with own", "after own last",
 )  # fmt: skip
-"""What depends on the person to whom the line may go, as far as it is certain."""
+"""The features about a person to whom the line may go, as far as they are counted and not
+estimated."""
 AIM_FEATURES = (
     "from speaker", "to speaker", "to others", "own last to it", "last to speaker",
     "best", "best ago", "speaker after best", "best asked", "shared with best",
@@ -39,10 +40,11 @@ AIM_FEATURES = (
     "aimed ago", "aimed seconds", "speaker after aimed", "aimed rank",
     "answered ago", "after answered", "answered rank", "answered later",
 )  # fmt: skip
-"""What depends on to whom earlier lines probably went."""
+"""The features that depend on an estimate: to whom earlier lines probably went."""
 PERSON_FEATURES = (*TALK_FEATURES, *AIM_FEATURES)
 ELSEWHERE_FEATURES = ("likely", "rank", "likeliest other", "others together", "continues")
-"""How likely the line goes to this person, to others, or continues the speaker's own line."""
+"""The results of the first two trees: how likely the line goes to this person, how likely it goes
+to others, and how likely it continues the speaker's own line."""
 _NEVER = -1.0
 
 
@@ -202,7 +204,8 @@ def _best(conversation: Conversation, line: SpokenLine, person: PersonFacts) -> 
 
 
 def _order(facts: Facts, ago: Callable[[PersonFacts], int]) -> dict[str, float]:
-    """Return the places of the people for whom something happened, the latest first."""
+    """Rank the people to whom an event happened: 0 for the latest event, 1 for the one before, and
+    so on. ``ago`` returns how many lines ago it happened."""
     happened = sorted((when, who) for who in facts.nearby if (when := ago(facts.people[who])) < FAR)
     return {who: float(place) for place, (_, who) in enumerate(happened)}
 
@@ -218,5 +221,5 @@ def _two_highest(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _other(highest: tuple[float, float], value: float) -> float:
-    """Return the highest value of the others."""
+    """Return the highest value of the other people, from the two highest values of all people."""
     return highest[1] if value >= highest[0] else highest[0]

@@ -1,5 +1,5 @@
 """Remembers the newest lines of the chats in which the bot follows the talk, and decides for each
-new message whether it goes on talking to the bot."""
+new message whether its author goes on talking to the bot."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -16,28 +16,29 @@ from nekro_core.chat import Author, ChatKey, Record
 from nekro_core.store import Store
 
 _MOST_CHATS = 64
-"""Chats whose lines stay in memory, 300 kB each. A chat that is needed again is read again."""
+"""Maximum number of chats whose lines stay in memory, 300 kB each. The lines of another chat are
+read from the store again when they are needed."""
 _MOST_READ = 200
-"""Maximum number of records that are read for one message. After a longer gap the conversation is
-read anew."""
-_TURNS = 20
-"""Newest turns of a chat in which the asker of a message of the bot is looked for."""
+"""Maximum number of records that are read for one message. If more have been stored since the last
+one that was read, the conversation is dropped, and only the newest records are read."""
 
 
 @dataclass(slots=True)
 class _FollowedChat:
     conversation: Conversation = field(default_factory=Conversation)
     members: OrderedDict[str, str] = field(default_factory=OrderedDict)
-    """The ids of the people who wrote lately by their names, in lower case."""
+    """Maps the names of the people who wrote lately, in lower case, to their ids."""
     through: int = 0
     """The sequence number of the newest record that was read."""
     askers: dict[str, str] = field(default_factory=dict)
-    """The askers of the turns whose runs sent messages, by the run."""
+    """Maps the id of each run that sent a message to the id of the person whom its turn
+    answered."""
 
 
 class FollowedChats:
-    """The conversations. All lines come from the store, in the order in which they were stored, so
-    a restart or a message that a plugin hid changes nothing."""
+    """The conversations of all chats. All lines are read from the store, in the order in which they
+    were stored. So the decisions stay the same after a restart, and if a plugin hides a message
+    from the bot."""
 
     def __init__(self, store: Store, model: AddresseeModel | None = None) -> None:
         self._store = store
@@ -45,10 +46,10 @@ class FollowedChats:
         self._chats: OrderedDict[ChatKey, _FollowedChat] = OrderedDict()
 
     async def judge(self, record: Record, calls_bot: Callable[[Record], bool]) -> FollowVerdict:
-        """Decide about a message of a person, after reading all earlier ones.
+        """Decide about a message of a person, after reading the earlier records of the chat.
 
         Args:
-            record: The message. It may be read several times, for example after a restart.
+            record: The message. It may be judged several times, for example after a restart.
             calls_bot: Says whether a message calls the bot by a name.
         """
         key = record.chat_key
@@ -88,7 +89,7 @@ class FollowedChats:
             line = self._line_of(chat, each, calls_bot)
             if line is not None:
                 self._hear(chat, line)
-                # A hundred lines take a tenth of a second: others need the event loop meanwhile.
+                # A hundred lines take a tenth of a second: let other tasks run between two lines.
                 await anyio.lowlevel.checkpoint()
         chat.through = record.seq
 

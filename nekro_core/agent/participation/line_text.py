@@ -1,5 +1,5 @@
-"""Finds in the text of one line what tells to whom it goes: its words, and cues such as a question
-or thanks.
+"""Finds in the text of one line what helps to say to whom the line goes: its words, and cues such
+as a question or thanks.
 
 English words are found between spaces. Chinese and Japanese have no spaces, so there the words are
 pairs of neighbouring characters, and cues are looked for anywhere in the text.
@@ -14,10 +14,11 @@ from functools import cache
 from importlib.resources import files
 
 _READ = 1000
-"""Characters of a line that are read. People's lines are shorter; normalizing takes the square of a
-run of combining marks."""
+"""Maximum number of characters of a line that are read. People's lines are shorter. The time for
+normalizing grows with the square of the number of combining marks in a row."""
 _MOST_WORDS = 60
-"""Words of a line in which cues are looked for, so that pasted texts cost no time."""
+"""Number of words of a line in which cues are looked for, so that a long pasted text costs little
+time."""
 _WORD = re.compile(r"[a-z0-9][a-z0-9_'+-]*")
 _EAST = re.compile(r"[\u3005\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
 _LINK = re.compile(r"https?://\S+|www\.\S+")
@@ -123,7 +124,7 @@ _COMMON = frozenset(
         "they",
     ]
 )
-"""Words that almost every line has. They do not show that two lines belong together."""
+"""Frequent words. Two lines that have such a word in common need not belong together."""
 
 TEXT_FEATURES = (
     "asks", "characters", "words",
@@ -142,9 +143,9 @@ class LineText:
             of characters.
         asks: Whether it asks something.
         begins: The indexes in `CUE_NAMES` of the cues with which it begins.
-        has: The indexes of the cues in it.
+        has: The indexes in `CUE_NAMES` of all its cues.
         characters: Its length.
-        numbers: Its features for the model, see `TEXT_FEATURES`.
+        numbers: Its features for the learnt trees, see `TEXT_FEATURES`.
     """
 
     words: frozenset[str]

@@ -23,7 +23,8 @@ _ALL = "\x00all"
 """Stands for everybody."""
 _READ = 1000
 _LEAST_LATIN = 3
-"""A shorter name in Latin letters is not looked for inside a text: it would be in many words."""
+"""Number of letters. A shorter name in Latin letters is not looked for in the middle of a text,
+because it may also be a common word."""
 _LEAST_OTHER = 2
 _AFTER_NAME = r"\s*[:,，：、]"
 
@@ -31,12 +32,12 @@ _AFTER_NAME = r"\s*[:,，：、]"
 def spoken_line(
     record: Record, *, members: Mapping[str, str], asker: str = "", calls_bot: bool = False
 ) -> SpokenLine | None:
-    """Read a record as a line. None if it is no message of a person or of the bot.
+    """Read a record as a line. Return None if it is not a message of a person or of the bot.
 
     Args:
         record: The record.
-        members: The ids of people of the chat by their names, in lower case.
-        asker: In a message of the bot: the person whom its turn answered.
+        members: Maps the names of people of the chat, in lower case, to their ids.
+        asker: For a message of the bot: the id of the person whom its turn answered.
         calls_bot: Whether a message of a person calls the bot by a name.
     """
     if record.author is Author.SYSTEM or record.recalled or not record.segments:
@@ -51,7 +52,7 @@ def spoken_line(
     in_text, begins = _names_in(text, members)
     named = {*mentioned, *in_text} | ({asker} if asker else set())
     if record.to_bot or calls_bot:
-        # A mention of the bot's account is a mention of the bot.
+        # The only mention is that of the bot's account, so replace the account's id with `BOT`.
         if record.to_bot and len(mentioned) == 1 and not in_text:
             named, first = set(), BOT if first else ""
         named.add(BOT)
@@ -76,7 +77,8 @@ def _mentioned(part: Segment) -> str:
 
 
 def _names_in(text: str, members: Mapping[str, str]) -> tuple[set[str], str]:
-    """Return the members whose names are in a text, and the one with whose name it begins."""
+    """Return the ids of the members whose names are in a text, and the id of the member with whose
+    name the text begins."""
     plain, found, first = text.casefold(), set[str](), ""
     for name, who in members.items():
         if name not in plain:

@@ -1,13 +1,13 @@
 """Evaluates boosted decision trees with numpy. A script learns the trees (`make follows`); this
 module only reads them."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
+from nekro_core.system.arrays import NDArray, np
 from nekro_core.system.errors import NekroError
 
 _MOST_DEPTH = 64
@@ -15,15 +15,15 @@ _MOST_DEPTH = 64
 
 
 class TreesUnreadable(NekroError, ValueError):
-    """The file of the learnt trees is not as this version expects it."""
+    """The file of the learnt trees has a form that this version does not expect."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoostedTrees:
     """A sum of decision trees that gives a probability.
 
-    All nodes of all trees are in shared arrays. A leaf is its own left and right child, so that all
-    trees can be walked for the same number of steps.
+    All nodes of all trees are in shared arrays. A leaf is its own left and right child, so the same
+    number of steps leads from the root to a leaf in every tree.
     """
 
     roots: NDArray[np.int32]

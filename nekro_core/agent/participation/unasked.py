@@ -15,27 +15,27 @@ from nekro_core.system.rate_window import RateWindow
 _HOUR_S = 3600.0
 _LONGEST_REST_S = 86_400.0
 _MOST_CHATS = 10_000
-"""Chats whose budgets are remembered. They take a few hundred bytes each."""
+"""Maximum number of chats whose budgets are remembered. A budget takes a few hundred bytes."""
 
 
 class QuickJudge(Protocol):
     """A quick, cheap model that says whether the bot has something to say."""
 
     async def wants_to_speak(self, chat_key: ChatKey, records: Sequence[Record]) -> str:
-        """Decide whether the bot should speak now, though nobody asked it.
+        """Decide whether the bot should speak, though nobody asked it.
 
         Args:
             chat_key: The chat.
             records: The newest records of the chat, oldest first. Their content is not trusted.
 
         Returns:
-            Why it should speak, in a few words; empty if it should not, or if this cannot be
-            found out.
+            Why the bot should speak, in a few words; empty if it should not, or if the model gave
+            no usable answer.
         """
 
 
 class Refusal(StrEnum):
-    """Why the bot does not speak unasked now."""
+    """A reason why the bot must not speak unasked at the moment."""
 
     NO_JUDGE = "no_judge"
     QUIET_HOURS = "quiet_hours"
@@ -50,14 +50,14 @@ class _Budget:
     judged: RateWindow = field(default_factory=RateWindow)
     spoken: RateWindow = field(default_factory=RateWindow)
     spoke_at: float | None = None
-    """When the bot last spoke unasked, if nobody has reacted since."""
+    """The time at which the bot last spoke unasked; None if somebody has reacted since."""
     ignored: int = 0
     """How many times in a row nobody reacted."""
 
 
 class UnaskedSpeech:
-    """The budgets of all lively chats. They are counted on the monotonic clock, so a change of the
-    time of day neither adds to them nor uses them up.
+    """The budgets of unasked messages of all lively chats. Their hours are measured with a
+    monotonic clock, so a change of the system's time does not change the budgets.
 
     Args:
         clock: A monotonic clock, in seconds.
@@ -72,7 +72,7 @@ class UnaskedSpeech:
     def refusal(
         self, chat_key: ChatKey, settings: ParticipationSettings, records: Sequence[Record]
     ) -> Refusal | None:
-        """Return why the bot must not speak unasked now; None if it may.
+        """Return why the bot must not speak unasked at the moment; None if it may.
 
         Args:
             chat_key: The chat.
@@ -99,7 +99,8 @@ class UnaskedSpeech:
         self._budget(chat_key, settings).judged.take(self._clock())
 
     def spoke(self, chat_key: ChatKey, settings: ParticipationSettings) -> None:
-        """Count that the bot speaks unasked. Until somebody reacts it rests, longer each time."""
+        """Count that the bot speaks unasked. Until somebody reacts, it then stays silent for a
+        while: longer after each time that nobody reacted."""
         budget, now = self._budget(chat_key, settings), self._clock()
         budget.ignored = budget.ignored + 1 if budget.spoke_at is not None else 0
         budget.spoke_at = now
@@ -121,8 +122,8 @@ class UnaskedSpeech:
 
 
 def in_quiet_hours(now: time, begin: str, end: str) -> bool:
-    """Whether a time of day is in the quiet hours. They may go over midnight. Without a beginning
-    or an end there are none."""
+    """Return True if a time of day is in the quiet hours. These may begin before midnight and end
+    after it. If ``begin`` or ``end`` is empty, there are no quiet hours."""
     if not begin or not end:
         return False
     first, last = time.fromisoformat(begin), time.fromisoformat(end)
@@ -133,6 +134,6 @@ def in_quiet_hours(now: time, begin: str, end: str) -> bool:
 
 
 def share_of_bot(records: Sequence[Record], count: int) -> float:
-    """Return which part of the newest messages of people and the bot is the bot's."""
+    """Return the share of the bot, from 0 to 1, in the newest messages of people and the bot."""
     spoken = [each.author for each in records if each.author is not Author.SYSTEM][-count:]
     return spoken.count(Author.BOT) / len(spoken) if spoken else 0.0

@@ -1,4 +1,5 @@
-"""Lets a bot that was used before it could follow the talk of groups go on as it did."""
+"""Keeps the behaviour of a bot in groups after an upgrade from a version that could not follow the
+talk of groups."""
 
 from loguru import logger
 
@@ -11,12 +12,12 @@ from nekro_core.system.documents import DocumentError
 
 async def keep_participation(store: Store, conduct: PolicyFile) -> None:
     """After an upgrade, write into ``conduct.toml`` that groups are answered only when the bot is
-    mentioned, and tell the operator once. Does nothing in a new bot, or if the operator has chosen
-    already.
+    mentioned, and tell the operator once. Does nothing in a new bot. If the operator has set
+    ``participation``, the setting stays.
 
     Args:
-        store: The open database, in which the upgrade left a note.
-        conduct: The operator's overrides, which were read.
+        store: The open database. After an upgrade it contains a note for this function.
+        conduct: The operator's overrides, already read from ``conduct.toml``.
     """
     try:
         if not await store.upgrade_notes.has(PARTICIPATION):
@@ -31,5 +32,5 @@ async def keep_participation(store: Store, conduct: PolicyFile) -> None:
             )
         await store.upgrade_notes.remove(PARTICIPATION)
     except (StoreError, InvalidOverride, DocumentError) as error:
-        # Nothing is lost: the note is still there at the next start.
+        # The note stays in the database, so the next start tries again.
         logger.error("conduct.toml cannot be told that groups are answered as before: {}", error)

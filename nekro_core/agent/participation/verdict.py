@@ -1,4 +1,4 @@
-"""Says whether a line goes on talking to the bot, and why, in words that people can check."""
+"""Decides whether the author of a line goes on talking to the bot, and names the reasons."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,40 +9,42 @@ from nekro_core.agent.participation.line_text import CUE_NAMES
 from nekro_core.agent.participation.records import BOT
 
 ANSWER_S = 3600.0
-"""A line directly after the bot's question to its author answers the question, if it comes within
-this time: an hour. On the next day it begins something new. No line goes on with what the bot said
-longer ago: the trees have learnt from talk that hardly ever paused so long."""
+"""Seconds: an hour. If the bot has asked a person a question, the next line counts as the answer if
+that person writes it within this time. If the bot last spoke longer ago than this, the line does
+not go on talking to the bot: the talk from which the trees were learnt hardly ever paused so
+long."""
 _RECENT_S = 180.0
 _THANKS, _AGREES, _HEARER = (CUE_NAMES.index(each) for each in ("thanks", "agrees", "hearer"))
 
 
 class TalkSign(StrEnum):
-    """A reason for or against. The values are stored with the decisions, so they never change."""
+    """A reason why a line goes on talking to the bot, or why not. The values are stored with the
+    decisions, so they never change."""
 
     ANSWERS_QUESTION = "answers_question"
     """The bot asked this person something, and this is the person's next line."""
     JUST_SPOKE = "just_spoke"
     """The bot spoke to this person less than three minutes ago."""
     NOBODY_BETWEEN = "nobody_between"
-    """Nobody else has spoken since."""
+    """Nobody else has spoken since the bot's last line."""
     SAME_TOPIC = "same_topic"
-    """It has rare words of the bot's last lines."""
+    """The line has a rare word of the bot's last lines."""
     THANKS = "thanks"
     AGREES = "agrees"
     SAYS_YOU = "says_you"
-    """It says "you"."""
+    """The line says "you"."""
     ASKS = "asks"
     NAMES_OTHER = "names_other"
-    """It names somebody else."""
+    """The line names somebody who is not the bot."""
     TALKS_TO_OTHER = "talks_to_other"
-    """Its author is more likely to talk to somebody else."""
+    """It is more likely that the line goes to somebody else than to the bot."""
     LONG_AGO = "long_ago"
-    """The bot did not speak to this person lately."""
+    """The bot has not spoken to this person in the last three minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowVerdict:
-    """Whether a line goes on talking to the bot: how likely, and the signs of it."""
+    """The decision whether a line goes on talking to the bot, with its probability and reasons."""
 
     goes_on: bool
     likely: float = 0.0
@@ -50,13 +52,13 @@ class FollowVerdict:
 
     @property
     def detail(self) -> str:
-        """The verdict as it is stored: a probability, then signs, between spaces. Empty if the bot
-        took no part in the talk."""
+        """The verdict as it is stored: the probability, then the signs, separated by spaces. Empty
+        if there are no signs, for example because the bot did not speak lately."""
         return "" if not self.signs else " ".join((f"{self.likely:.2f}", *self.signs))
 
 
 def verdict_of(reading: Reading, line: SpokenLine, threshold: float) -> FollowVerdict:
-    """Decide about a line of a person, from what was found about it."""
+    """Decide about a line of a person from the estimate for this line."""
     if line.named - {BOT}:
         return FollowVerdict(goes_on=False, likely=reading.likely, signs=(TalkSign.NAMES_OTHER,))
     if BOT not in reading.facts.nearby:
@@ -69,7 +71,8 @@ def verdict_of(reading: Reading, line: SpokenLine, threshold: float) -> FollowVe
 
 
 def _answers_question(reading: Reading) -> bool:
-    """Whether the bot's last line asked the speaker something, and nobody else has spoken since."""
+    """Return True if the bot's last line asked the speaker a question less than an hour ago, and
+    nobody else has spoken since."""
     bot = reading.facts.people[BOT]
     if bot.last is None or bot.order or bot.seconds_ago > ANSWER_S:
         return False

@@ -29,14 +29,14 @@ _MAX_CHARACTERS = 800
 """Maximum number of characters of a caption. A model that ignores its limit must not fill the
 prompt."""
 _LIMIT_S = 20.0
-"""Longest wait for all captions of a prompt, in seconds. A person waits for the answer."""
+"""Maximum time in seconds for all captions of a prompt, because a person waits for the answer."""
 _MOST_CACHED = 500
-"""Captions that are remembered: half a megabyte at most."""
+"""Maximum number of captions in memory: half a megabyte at most."""
 
 
 class PictureCaptions:
-    """Captions of pictures by the models of the role ``vision``. A picture is described once: the
-    newest 500 captions are remembered by the hash of the picture, in memory alone.
+    """Asks the models of the role ``vision`` for captions of pictures. The newest 500 captions stay
+    in memory, by the hashes of their pictures, so the same picture is rarely described twice.
 
     Args:
         roles: The models of the roles.
@@ -53,8 +53,8 @@ class PictureCaptions:
 
     async def of(self, chat_key: ChatKey, pictures: Mapping[str, ImagePart]) -> dict[str, str]:
         """Return captions by the names of the pictures. A picture whose caption fails, or is not
-        ready within 20 s, has none. The words come from a model that read the picture, so they are
-        as little trusted as the picture."""
+        ready within 20 s, has none. Do not trust a caption more than the picture: it may repeat
+        words that are written in the picture."""
         model = self._roles.model(ModelRole.VISION)
         captions: dict[str, str] = {}
         if model is None:

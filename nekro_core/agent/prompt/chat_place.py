@@ -1,6 +1,7 @@
-"""Says where the bot is: the chat, what the platform shows, and what the sandbox has.
+"""Writes the lines of a prompt about the bot's place: the chat, what the platform can show, and
+what the sandbox has.
 
-These lines change seldom, so they are near the beginning of a prompt.
+These lines seldom change, so they are near the beginning of a prompt, which providers cache.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -31,7 +32,7 @@ class SandboxFacts:
     """What a model must know about the box that runs its code.
 
     Attributes:
-        python: Its version, for example ``3.11``; empty if not known.
+        python: The version of Python, for example ``3.11``; empty if not known.
         packages: The packages besides the standard library, the best known first; None if not
             known.
         seconds: The time limit of the code of one reply.
@@ -44,7 +45,7 @@ class SandboxFacts:
     network: bool = False
 
     def text(self) -> str:
-        """Return the facts as a part of a sentence."""
+        """Return the facts as words that continue a sentence of the prompt."""
         python = f"Python {self.python}".strip()
         if self.packages:
             python += f" with {', '.join([*self.packages][:_MOST_PACKAGES])}"
@@ -54,7 +55,7 @@ class SandboxFacts:
 
     @property
     def reach(self) -> str:
-        """What the box can reach, as a part of a sentence."""
+        """Which network addresses the box can reach, as words that continue a sentence."""
         return "network to some addresses" if self.network else "no network"
 
 
@@ -71,8 +72,8 @@ class ChatPlace:
         platform: The adapter's name.
         name: What the platform calls the group or channel; empty if not known. People choose it.
         own: The platform's ids of the bot's accounts.
-        zone: The zone of all times.
-        now: Seconds since 1970: the zone's distance from UTC is that of this time.
+        zone: The time zone of all times in the prompt.
+        now: The present time in seconds since 1970, which decides the zone's offset from UTC.
         shows: What messages to the chat can carry; None if not known.
         vision: Whether the model sees pictures.
     """
@@ -87,7 +88,7 @@ class ChatPlace:
     vision: bool = True
 
     def text(self) -> str:
-        """Return the lines of the program that say it."""
+        """Return the prompt's lines about the place."""
         return "\n".join([f"[chat] {self._where()}.", *self._about()])
 
     def _where(self) -> str:

@@ -47,8 +47,8 @@ _MAX_ROW = 64 * 1024
 
 
 class FoundTools:
-    """The tools that each chat has found: at most ``most``, the tool found longest ago first.
-    Without a ``store`` they are lost at a restart."""
+    """Remembers which tools each chat has found: at most ``most`` for a chat. Without a ``store``
+    they are forgotten at a restart."""
 
     def __init__(self, most: int, store: PluginDataStore | None = None) -> None:
         self._most = most
@@ -56,8 +56,8 @@ class FoundTools:
         self._chats: OrderedDict[ChatKey, dict[Key, None]] = OrderedDict()
 
     def of(self, chat_key: ChatKey) -> Iterable[Key]:
-        """Return the keys that a chat has found. Keys from before a restart are included only after
-        `recall`."""
+        """Return the keys that a chat has found, the one found longest ago first. Keys from before
+        a restart are included only after `recall`."""
         return self._chats.get(chat_key, {})
 
     async def recall(self, chat_key: ChatKey) -> None:
@@ -172,7 +172,8 @@ class ToolDiscovery:
         return frozenset(tools.once(deferred_tools_of).asleep) - awake
 
     def functions(self, chat_key: ChatKey, tools: ToolSet) -> FunctionSet:
-        """Return the functions that a model with native calls is offered now."""
+        """Return the functions for a model with native calls: the visible tools, and the deferred
+        tools that the chat has found."""
         functions = tools.once(function_set)
         found = self.found(chat_key, tools)
         return functions.with_tools(each.tool for each in found) if found else functions
@@ -286,8 +287,8 @@ def _short(brief: str, most: int = 80) -> str:
 
 
 def _fitted(tool: Tool, tools: ToolSet) -> Tool:
-    """Return the search tool. It needs a chat if all tools that it can find need one. It is
-    offered to small models if one of these tools is."""
+    """Return the search tool with two properties of the tools that it can find: it needs a chat if
+    all of these tools need one, and small models get it if they get at least one of these tools."""
     deferred = [each.tool for each in tools.once(deferred_tools_of).deferred]
     return replace(
         tool,

@@ -1,7 +1,7 @@
-"""The first form of a record's lines, in which prompts were written until November 2026.
+"""Writes a record's lines in form 1, which prompts had until November 2026.
 
-It stays as it was, because prompts that are stored in this form are shown again (see
-`nekro_core.agent.prompt.lines`)::
+Do not change what this module writes: operators can look at stored prompts of that time, whose
+lines are written again in this form (see `nekro_core.agent.prompt.lines`)::
 
     [message 81] from "Lin" (user 10001) at 11-22 14:02:33, to you, unanswered
     > what a person wrote, each of its lines behind this mark

@@ -1,11 +1,12 @@
-"""What the lines of a record show besides the record: the marks of a window of the history.
+"""Finds the marks of the records that a prompt shows. Marks say how a record's lines are written.
 
-The same record is written differently where it is the first of its day, the first of its author,
-the question to answer, or a reply to another record of the window. All this is one number, which is
-stored with the prompt, so that the lines can be written again from the record alone.
+For example, the lines of a record are different if the record is the first of its day, the first of
+its author, a question to answer, or a reply to another record in the prompt. All marks of a record
+are packed into one number, which is stored with the prompt. The lines can be written again from the
+record and this number.
 
-A record's marks depend only on the records before it in the window, and on whether it is to be
-answered now. So the beginning of a prompt stays the same when records are added at its end.
+A record's marks depend only on the records that the prompt shows before it, and on whether the turn
+answers the record. So the beginning of a prompt stays the same when records are added at its end.
 """
 
 from collections import defaultdict
@@ -28,17 +29,19 @@ WHY: Mapping[str, int] = {
     DecisionReason.FORCED: 4,
     DecisionReason.WOKEN: 5,
 }
-"""The numbers under which reasons for an answer are stored; 1 to 31. A number keeps its meaning.
-A reason without a number is not shown. `nekro_core.agent.prompt.transcript` has the words."""
+"""The number, 1 to 31, that is stored for each reason for an answer. Never change a number. A
+reason without a number is not shown. The words that are shown for the numbers are in
+`nekro_core.agent.prompt.transcript`."""
 
 _TASK, _NAMED, _DATED, _PEOPLE, _TIMED = 0b11, 1 << 2, 1 << 3, 1 << 4, 1 << 5
 _WHY_BIT, _WHY_MASK = 6, 31
 _REPLY_BIT = 11
 _SAME_TIME_S = 180.0
-"""Seconds after a time that was shown, in which none is shown. A time costs four tokens, a third of
-a header, and says little if less than three minutes have passed."""
+"""Seconds. A record's time is left out if less than this has passed since the last time that was
+shown: a time costs four tokens, a third of a header, and three minutes matter little."""
 _MOST_BACK = 1 << 40
-"""A reply to a record that is further back is not shown as one. Such numbers do not occur."""
+"""Upper limit of `LineMarks.replies_to`, so that all marks fit into 53 bits. Real distances are far
+smaller. A reply to a record that is further back is not shown as a reply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +52,11 @@ class LineMarks:
         task: `ANSWER`, `ANSWER_LATER` or 0.
         why: The number of the reason for the answer (`WHY`); 0 for none.
         introduced: Whether the author's id and role are shown.
-        dated: Whether a line with the date comes first.
-        timed: Whether the time is shown. It is left out shortly after one that was shown.
+        dated: Whether a line with the date comes before the record.
+        timed: Whether the time is shown. It is left out if another time was shown shortly before.
         people: Whether the ids of mentioned people are shown.
-        replies_to: How much smaller the number of the record is to which this one replies; 0 if it
-            replies to none of the window.
+        replies_to: The distance to the record to which this record replies: the difference of their
+            sequence numbers. 0 if the prompt shows no such record.
     """
 
     task: int = 0
@@ -77,7 +80,7 @@ class LineMarks:
 
     @classmethod
     def of_number(cls, number: int) -> "LineMarks":
-        """Read the number again."""
+        """Return the marks that `number` has packed into a number."""
         return cls(
             task=task_of(number),
             why=number >> _WHY_BIT & _WHY_MASK,
@@ -90,7 +93,7 @@ class LineMarks:
 
 
 def task_of(number: int) -> int:
-    """Return `LineMarks.task` of a stored number. It is the same in every form of lines."""
+    """Return `LineMarks.task` of a stored number. All forms of lines store ``task`` alike."""
     return number & _TASK
 
 
@@ -110,10 +113,11 @@ def window_marks(
         records: The records in the order in which they are shown.
         zone: The zone in which days begin.
         own: The platform's ids of the bot's accounts.
-        unanswered: The numbers of the records to answer.
-        waiting: The numbers of records that other turns will answer.
-        reasons: Why records are answered (values of `DecisionReason`), by their numbers.
-        before: Records that the prompt shows before these.
+        unanswered: The sequence numbers of the records to answer.
+        waiting: The sequence numbers of records that other turns will answer.
+        reasons: Maps sequence numbers to the reason why the record is answered (a value of
+            `DecisionReason`).
+        before: Records that the prompt shows before ``records``.
     """
     seen = _Seen(zone, frozenset(own))
     for record in before:
@@ -134,8 +138,8 @@ class _Seen:
         self._own = own
         self._dated: date | None = None
         self._day_ends = 0.0
-        """The end of that day, in seconds since 1970. On a day on which clocks change it may be an
-        hour wrong; then a date comes that much later."""
+        """The end of the day ``_dated``, in seconds since 1970. On a day on which summer time
+        begins or ends, it may be an hour wrong; then the next date is shown up to an hour late."""
         self._shown_time = 0.0
         self._people: set[tuple[str, ...]] = set()
         self._ids_of: defaultdict[str, set[str]] = defaultdict(set)
@@ -143,8 +147,8 @@ class _Seen:
         self._seqs: dict[str, int] = {}
 
     def number_of(self, record: Record) -> int:
-        """Return the number of the next record's marks, without what it asks. No `LineMarks` is
-        made here: a prompt has hundreds of records."""
+        """Return the number of the next record's marks, without ``task`` and ``why``. For speed, no
+        `LineMarks` is made: a prompt has hundreds of records."""
         shown = self._time_flags(record)
         if record.author is Author.PERSON and self._introduces(record):
             shown |= _NAMED

@@ -1,9 +1,9 @@
 """The forms in which prompts have shown records, by version.
 
-A stored prompt has records' numbers and not their lines. To show it again, each line is written in
-the form that was in use then. So a form never changes: to change what `record_lines` writes, keep
-the old code here under its number, and add one to `LINE_FORM`. A test compares the lines of each
-version with stored ones.
+A stored prompt has the numbers of records and not their lines. To show the prompt again, each line
+is written in the form that was used when the prompt was sent. So never change a form: to change
+what `record_lines` writes, keep the old code here under its number, and add 1 to `LINE_FORM`. A
+test compares the lines of each form with stored lines.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -14,7 +14,7 @@ from nekro_core.agent.prompt.transcript import record_lines
 from nekro_core.chat import Record
 
 LINE_FORM = 2
-"""The version that prompts use now."""
+"""The form of new prompts."""
 
 WriteLine = Callable[[Record, tzinfo | None, int, int, Collection[str]], str]
 """Writes the lines of a record. Its arguments: the record, the time zone of its time, the limit in

@@ -1,7 +1,8 @@
-"""What a prompt says from memory: the summary of what is no longer in the history, and the notes.
+"""The sections of a prompt that come from memory: a summary of the messages that the history no
+longer shows, and notes.
 
-The prompt shows both before the history, and quotes both: they hold people's words. Who keeps them
-is behind a protocol. Without one, a prompt has neither.
+The prompt shows both sections before the history. Both contain people's words, so the prompt quotes
+them. `MemoryReader` is the protocol of the memory; `NoMemory` stands for a bot without one.
 """
 
 from collections.abc import Collection
@@ -13,17 +14,17 @@ from nekro_core.chat import ChatKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySections:
-    """The texts from memory for one prompt, as plain text without marks; empty if there is nothing
-    to say. ``summary`` is about the messages before the ones that the prompt shows. ``notes`` are
-    about the chat and about the people who wrote the messages that the prompt shows. Whoever
-    returns them keeps each within its budget of tokens."""
+    """The texts from memory for one prompt, as plain text without marks; empty if nothing is
+    remembered. ``summary`` is about the messages before those that the prompt shows. ``notes`` are
+    about the chat and about the people who wrote the messages that the prompt shows. The
+    `MemoryReader` keeps each text within its budget of tokens."""
 
     summary: str = ""
     notes: str = ""
 
 
 NO_SECTIONS = MemorySections()
-"""Nothing is remembered."""
+"""The sections if nothing is remembered."""
 
 
 class MemoryReader(Protocol):
@@ -34,7 +35,7 @@ class MemoryReader(Protocol):
     ) -> MemorySections:
         """Return the sections for a prompt whose oldest message has the number ``before_seq``.
         ``people`` are the platform's ids of those who wrote the messages that the prompt shows.
-        Never raises: a chat of which nothing can be read has empty sections."""
+        Never raises: if memory cannot be read, the sections are empty."""
 
 
 class NoMemory:

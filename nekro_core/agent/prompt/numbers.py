@@ -1,7 +1,7 @@
 """The numbers of messages in prompts: ``#311`` is the record with the sequence number 311.
 
-Prompts, functions and their results name messages by these numbers. Platforms have ids of their
-own, which are longer and which models copy wrongly.
+Prompts, functions and their results name messages by these numbers. The ids that platforms give to
+messages are longer, and models make mistakes when they copy them.
 """
 
 import re
@@ -30,23 +30,23 @@ def number_of(record: Record) -> str:
 
 def seq_of(text: str) -> int | None:
     """Read a number as a model writes it: ``#311`` or ``311``, also with full-width characters.
-    None if the text is no number."""
+    Return None if the text is not a number."""
     found = _NUMBER.fullmatch(normalize("NFKC", text[:40]).strip())
     return int(found[1]) if found else None
 
 
 async def message_numbered(messages: RecordSource, chat_key: ChatKey, text: str) -> Record | None:
-    """Find the message that a model names.
+    """Find the message that a model names by its number or by the platform's id.
 
     Args:
         messages: The stored messages.
         chat_key: The chat of the turn. A message of another chat is never returned.
-        text: The number, or the platform's id of the message. Both are text of the model. If
-            ``#`` is before it, it is a number only.
+        text: What the model wrote: the number, or the platform's id of the message. A text that
+            begins with ``#`` is only tried as a number.
 
     Returns:
-        The record, which has a platform's id in ``message_id`` unless it is a line of the program;
-        None if the chat has no such message, or if it was recalled.
+        The record; None if the chat has no such message, or if it was recalled. A record that is a
+        line of the program has no platform's id in ``message_id``.
     """
     seq = seq_of(text)
     record = await messages.get(seq) if seq is not None else None

@@ -1,4 +1,4 @@
-"""Writes the first message of the user in a prompt: what memory says, the history with its
+"""Writes the first message of the user in a prompt: the sections from memory, the history with its
 pictures, what plugins add, and the task."""
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,14 +17,14 @@ from nekro_core.llm.tokens import IMAGE_TOKENS, estimate_tokens
 from nekro_core.store.decisions import DecisionReason
 
 _CAPTION_CHARS = 800
-"""Maximum number of characters that are shown of the words about one picture."""
+"""Maximum number of characters of a shown caption (another model's words about a picture)."""
 _MEMORY_CHARS = 12_000
-"""Maximum number of characters of a summary or of the notes. Memory has a smaller budget of its
-own; this bound is for a reader that ignores it."""
+"""Maximum number of characters of a summary or of the notes. Memory keeps to a smaller budget; this
+limit is for a `MemoryReader` that does not."""
 _LEAST_MESSAGE = 200
-"""Number of characters to which messages are shortened at most to save space."""
+"""To save space, messages are shortened, but not below this number of characters."""
 _RECORD_TOKENS = 120
-"""Tokens of a record of `_LEAST_MESSAGE` characters in the worst case."""
+"""Maximum number of tokens of a record with `_LEAST_MESSAGE` characters."""
 _LISTED = 8
 """Maximum number of pictures that the note about missing pictures names."""
 _OTHERS_WAIT = "[note] LATER marks what others ask: their turns come right after this one."
@@ -50,8 +50,8 @@ def opening_message(
     room: int,
     sources: PromptSources,
 ) -> PromptMessage:
-    """Write the message. ``past`` are the records up to the turn's first step, ``room`` is the
-    number of tokens for the whole message."""
+    """Write the message. ``past`` are the records from before the turn's first step. ``room`` is
+    the maximum number of tokens of the message."""
     memory, end = _memory(view, sources), _end(past, view, settings, sources)
     pictures, missing = _chosen_pictures(past, view, settings)
     if missing:
@@ -83,7 +83,7 @@ def opening_message(
 
 
 def _memory(view: PromptView, sources: PromptSources) -> list[str]:
-    """Return the lines of what memory says. They are quoted: they hold people's words."""
+    """Return the sections from memory. They contain people's words, so they are quoted."""
     lines = []
     for mark, text in (
         ("[summary] of what was said before the messages below:", view.memory.summary),
@@ -129,8 +129,8 @@ def _task(past: Sequence[Record], view: PromptView) -> str:
 
 
 def _is_shared(view: PromptView) -> bool:
-    """Return whether the prompt must say who asks. In a private chat with one person it need
-    not."""
+    """Return whether the prompt must say who asks. In a private chat with one person this is
+    clear."""
     people = {record.sender.user_id for record in view.records if record.author is Author.PERSON}
     return view.chat_key.kind is not ChatKind.PRIVATE or len(people) > 1
 
@@ -176,11 +176,11 @@ def _cost(shown: ShownRecord, view: PromptView) -> int:
 def _chosen_pictures(
     past: Sequence[Record], view: PromptView, settings: PromptSettings
 ) -> tuple[Mapping[int, list[_ShownPicture]], str]:
-    """Return the pictures of people that are shown, by the numbers of their records, and a line
-    about those that are not; empty if all are.
+    """Choose which pictures of people the prompt shows. Return these pictures by the numbers of
+    their records, and a line that names the other pictures; the line is empty if all are shown.
 
-    If there are too many, the oldest are dropped two or more at a time: each time the prompt
-    changes from there on.
+    If there are too many pictures, several of the oldest are dropped at once: each time that a
+    picture is dropped, the prompt changes from there on, and a provider's cache is lost.
     """
     found = [(record, *each) for record in past for each in _pictures_of(record)]
     if not view.vision or not found:
@@ -201,8 +201,8 @@ def _chosen_pictures(
 
 
 def _captions(past: Sequence[Record], view: PromptView) -> dict[int, str]:
-    """Return what another model says about the pictures of records, by their numbers. It is quoted:
-    it may repeat what is written in the picture."""
+    """Return the captions of the records' pictures, by the records' numbers. A caption is another
+    model's text. It is quoted, because it may repeat words that are written in the picture."""
     captions: dict[int, str] = {}
     for record in past if view.captions and not view.vision else ():
         blocks = [
@@ -218,8 +218,8 @@ def _captions(past: Sequence[Record], view: PromptView) -> dict[int, str]:
 
 def _pictures_of(record: Record) -> Iterator[tuple[str, int, str]]:
     """Yield the name in the prompt, the index among the media, and the path of each picture that a
-    person sent. The bot's own charts and cards are not shown: it made them, and can look at
-    them."""
+    person sent. Pictures that the bot sent are not shown: its code made them and can read them
+    again."""
     if record.author is not Author.PERSON:
         return
     pictures = {id(each.media) for each in record.segments if isinstance(each, Image)}

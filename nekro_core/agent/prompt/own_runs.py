@@ -1,5 +1,5 @@
-"""Shows the model what its code did in earlier turns: "make it slower" and "how did you compute
-that" are about code, and not about the message that the code sent."""
+"""Shows the model the code of its earlier turns. People refer to this code: "make it slower", "how
+did you compute that?". The message that the code sent does not contain the answer."""
 
 import ast
 import re
@@ -14,14 +14,15 @@ _CODE = 700
 _OUTPUT = 400
 """Maximum number of characters of a run's output, and of its error."""
 _RUNS = 3
-"""Maximum number of runs of one turn that are shown: the last ones."""
+"""Maximum number of runs of one turn that are shown. Earlier runs of the turn are left out."""
 _FILES = 8
 """Maximum number of file names that are added because the cut removed them from the code."""
 _TURNS = 4
-"""Number of turns that are shown when the window moves. Until it moves again, newer ones are added
-and none is removed: removing one would change the prompt in the middle."""
+"""Number of turns whose runs are shown when the window of the history moves. Until the window moves
+again, turns are only added: removing a turn would change the prompt in the middle, and a provider's
+cache would be lost."""
 _PARSED = 20_000
-"""Code longer than this is shown without asking whether it only sends words."""
+"""Characters. Longer code is not parsed to find out whether it only sends words. It is shown."""
 _FILE = re.compile(r"""["']((?:[\w.-]+/|/)*[\w-][\w.-]*\.[A-Za-z]\w{0,4})["']""")
 _SENDS = ("send_channel_message",)
 
@@ -35,8 +36,8 @@ def runs_before(
     Args:
         records: The window of the history.
         turns: The runs of each turn that sent a message of the window.
-        moved: The newest record when the window last moved. Of the turns that had sent their
-            messages by then, only the last four are shown.
+        moved: The number of the newest record when the window last moved. Of the turns that sent
+            messages up to this record, only the last four are shown.
     """
     first: dict[str, int] = {}
     for record in records:
@@ -53,7 +54,7 @@ def runs_before(
 
 
 def run_lines(runs: Sequence[RunRecord]) -> str:
-    """Write the lines about the runs of one turn; empty if they did nothing but send words."""
+    """Write the lines about the runs of one turn; empty if the runs only sent words."""
     shown = [run for run in runs if run.code.strip() and not _only_says(run)]
     return "\n".join(line for run in shown[-_RUNS:] for line in _lines(run))
 
@@ -75,7 +76,7 @@ def _lines(run: RunRecord) -> Iterator[str]:
 
 
 def _only_says(run: RunRecord) -> bool:
-    """Whether the run did nothing but send its words, which the history shows anyway."""
+    """Return True if the run only sent constant words. The history shows these words."""
     if run.output.strip() or run.error.strip() or len(run.code) > _PARSED:
         return False
     try:

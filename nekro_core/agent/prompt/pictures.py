@@ -23,8 +23,9 @@ class PromptPictures:
         self._busy = Lock()
 
     async def part(self, path: str) -> ImagePart | None:
-        """Return the picture in this file of the host; None if the picture cannot be shown."""
-        async with self._busy:  # so two callers do not convert the same picture twice
+        """Return the picture in a file; None if it cannot be shown. ``path`` is a path of the host,
+        not of a box."""
+        async with self._busy:  # so that two callers do not convert the same picture twice
             if path not in self._cache:
                 self._cache[path] = await self._convert(Path(path))
                 while len(self._cache) > _MOST_CACHED:

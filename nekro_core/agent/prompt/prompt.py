@@ -39,8 +39,8 @@ def build_prompt(
     functions: FunctionSet | None = None,
     sources: PromptSources | None = None,
 ) -> ChatRequest:
-    """Write the request for the next step, within the model's context size. What the texts of the
-    messages are made of is added to ``sources``."""
+    """Write the request for the next step, within the model's context size. The texts and records
+    from which the messages are made are added to ``sources``."""
     sources = sources or PromptSources()
     sources.use_form(view.zone, view.own_accounts)
     room = profile.context_tokens - max_tokens - _prefix_tokens(system) - _MARGIN

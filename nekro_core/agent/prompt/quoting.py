@@ -1,10 +1,9 @@
 """Marks quoted text in a prompt, so that it cannot look like a line of the program.
 
 The program's lines begin with a word in brackets (`OWN_MARKS`), with a message's number (``#311``),
-or with ``+``. Each line of quoted
-text begins with the mark ``>``. Quoted text is cut first and marked afterwards. In the opposite
-order a cut could remove a mark: a file of 20,000 letters once put a line into the prompt that
-looked like a line of the program.
+or with ``+``. Each line of quoted text begins with the mark ``>``. Quoted text is cut first and
+marked afterwards. In the opposite order a cut could remove a mark: a file of 20,000 letters once
+put a line into the prompt that looked like a line of the program.
 """
 
 import re
@@ -38,10 +37,10 @@ OWN_MARKS = (
 write these lines. `[... 300 characters left out ...]` is not such a line: it occurs only inside
 quoted text."""
 _LEAST_LINE = 80
-"""Minimum number of characters to which a line of the program is shortened. If there are too many
-lines for that, the middle lines are left out."""
+"""A line of the program is not shortened below this number of characters. If there are still too
+many characters, lines in the middle are left out."""
 _LEAST_QUOTE = 20
-"""Minimum number of characters to which quoted text is shortened."""
+"""Quoted text is not shortened below this number of characters."""
 _OURS = re.compile(rf"\s*(?:{'|'.join(OWN_MARKS)})\b", re.IGNORECASE)
 _NUMBERED = re.compile(r"\s*#\d+(?:\s|$)")
 """A line that looks like the header of a message."""
@@ -93,7 +92,7 @@ def quote_lines(text: str, limit: int) -> str:
     """Return quoted text in about ``limit`` characters, with the mark before each line."""
     limit = max(limit, _LEAST_QUOTE)
     marked = _marked(text, limit)
-    if len(marked) > 2 * limit:  # most of the length is marks
+    if len(marked) > 2 * limit:  # many short lines: the marks are most of the length
         marked = _marked(text, max(limit * limit // len(marked), _LEAST_QUOTE))
     return marked
 

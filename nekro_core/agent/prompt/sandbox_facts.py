@@ -6,8 +6,8 @@ from nekro_core.agent.prompt.chat_place import SandboxFacts
 from nekro_core.sandbox.settings import SandboxSettings
 
 _PACKAGES: Mapping[str, Sequence[str]] = {"python": (), "python-data": ("numpy", "PIL")}
-"""The packages of the jail's images besides the standard library. Of other images nothing is
-known."""
+"""The packages of the jail's images besides the standard library. The packages of other images are
+not known."""
 
 
 def sandbox_facts(settings: SandboxSettings, fetched: Sequence[str] = ()) -> SandboxFacts:

@@ -29,8 +29,8 @@ from nekro_core.tools.tool import Example, Tool, ToolKind, Visibility
 
 MAX_REPLY_TOKENS = 1100
 """Maximum number of tokens of a reply. It is enough for the longest reply that the grammar allows,
-so that no reply is cut inside a string. The usual model needs one token for each character, a
-smaller model that knows no Chinese up to 2.5."""
+so that no reply is cut inside a string. The usual model needs one token for each character. A
+smaller model that does not know Chinese needs up to 2.5 tokens for each character."""
 MAX_CALLS = 2
 """Maximum number of calls in one reply. Most questions to such a model need one call."""
 FIXED_EXAMPLES = 2

@@ -1,8 +1,9 @@
-"""Remembers what a prompt is made of, so that it can be stored as references instead of text.
+"""Remembers the texts and records from which a prompt is made, so that the prompt can be stored as
+references to them.
 
-The code that writes a prompt adds each text and each line of the history. The order does not
-matter: `nekro_core.agent.shown.recording` looks for them in the request that was sent. What it does
-not find was changed by a plugin and is stored as text.
+The code that writes a prompt adds each text and each line of the history, in any order. Later
+`nekro_core.agent.shown.recording` looks for these texts and lines in the request that was sent. The
+rest of the request, for example a text that a plugin has changed, is stored as text.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -11,8 +12,8 @@ from datetime import datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 OWN = "own"
-"""The program wrote the text. It is short, and has no words of people but names, which are redacted
-when a person is erased. So it is stored as it is."""
+"""The program wrote the text. It is stored as it is, because it is short. Its only words of people
+are names, which are redacted when a person is erased."""
 SHARED = "shared"
 """Operators and authors of plugins wrote the text. It is stored once for all chats."""
 CHAT = "chat"
@@ -41,8 +42,9 @@ class SourceText:
 
 @dataclass(slots=True)
 class PromptSources:
-    """The texts and lines of one prompt. ``pictures`` maps the bytes of each picture of the history
-    to its record and its number among the record's media."""
+    """The texts and lines of one prompt. ``pictures`` has, for each picture of the history, the
+    number of its record and its number among the record's media. The keys are the `id` values of
+    the pictures' bytes objects."""
 
     texts: list[SourceText] = field(default_factory=list)
     records: list[ShownRecord] = field(default_factory=list)
@@ -61,7 +63,7 @@ class PromptSources:
         self.records += shown
 
     def use_form(self, zone: tzinfo | None, own: Collection[str]) -> None:
-        """Say in which zone times are written, and which accounts are the bot's."""
+        """Set the time zone in which the lines are written, and the ids of the bot's accounts."""
         self.zone = zone.key if isinstance(zone, ZoneInfo) else ""
         offset = datetime.now(zone).astimezone(zone).utcoffset()
         self.offset = int(offset.total_seconds()) if offset else 0

@@ -45,7 +45,7 @@ def step_messages(
     view: PromptView, settings: PromptSettings, room: int, sources: PromptSources
 ) -> list[PromptMessage]:
     """Return the messages of each step: its reply, and its report with the records that arrived
-    meanwhile. Old steps are shortened if the space does not suffice."""
+    during the step. Old steps are shortened if the space does not suffice."""
     messages: list[PromptMessage] = []
     ends = [step.through_seq for step in view.steps[1:]] + [newest_seq(view.records)]
     for position in range(len(view.steps) - 1, -1, -1):

@@ -15,8 +15,8 @@ How to answer:
 - Reply with plain words: they are sent and end your turn. Or with one ```python block: it runs in \
 a sandbox, statement by statement, while you write. Words beside a block are not sent.
 - The functions below are defined; people see only what these send. What you print after your last \
-send, or the value of a last expression, is shown to you and you go on: so you may send "one \
-moment", work and print. Code that leaves nothing to show ends your turn.
+send, or the value of a last expression, is shown to you and you go on, also after "one \
+moment"; else your turn ends. Print only what you must read: else compute and send in one block.
 - `pass` alone is silence: right when people talk with each other or only about you, or want you \
 quiet.
 - Variables stay until your turn ends, also after an error. A function marked "ends the run" comes \
@@ -30,15 +30,17 @@ _NATIVE_RULES = """\
 You take part in a chat. You act by calling functions and by writing.
 
 How to answer:
-- What you write is sent as it stands; beside calls, before they begin. Calls of one reply run at \
-the same time: a call that needs another's result belongs into your next reply.
+- What you write is sent as it stands; beside calls, before they begin. Beside calls that only \
+set or keep something (timers, notes) it is sent when they have succeeded: say there what you did. \
+Calls of one reply run at the same time: a call that needs another's result belongs into your next \
+reply.
 - Your turn ends with words alone, and when functions have sent something and gave nothing back to \
 read: what else you have to say stands beside such calls. If all is said and you are asked again, \
 reply with nothing.
 - NO_REPLY alone is silence: right when people talk with each other or only about you, or want you \
 quiet.
 - A result that begins with "[error]" is of a failed call. Send nothing twice. Promise and claim \
-nothing before its call has succeeded.
+nothing else before its call has succeeded.
 - Files of functions lie in a sandbox ({network}): /home/user keeps them, {uploads} has people's.
 """
 
@@ -77,9 +79,9 @@ def system_prompt(
         persona: What the operator wrote about the bot.
         place: Where the turn happens.
         sandbox: What the box has.
-        more: Names of tools that must be searched for.
-        found: The text of tools that were found before.
-        sources: The sections are added to it.
+        more: The names of the tools that the model must search for.
+        found: The text of the tools that the chat has found.
+        sources: Gets the sections of the prefix.
     """
     others = (
         ("functions", f"Functions:\n\n{tools.strip() or '(none)'}"),
@@ -124,6 +126,7 @@ def _joined(
         sections.append(("chat", place.text()))
     sections += [(kind, escape_own_marks(text.strip())) for kind, text in others]
     for kind, text in sections:
-        # The place is of one chat and has its name, so it is redacted when a person is erased.
+        # The section "chat" belongs to one chat and contains the chat's name, so it must be
+        # redacted when a person is erased. All other sections are the same for many chats.
         sources.add_text(kind, text, scope=OWN if kind == "chat" else SHARED)
     return "\n\n".join(text for _, text in sections if text)

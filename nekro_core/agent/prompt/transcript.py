@@ -52,7 +52,7 @@ LATER = "LATER"
 _QUOTED = 200  # characters of a name, a quoted or a forwarded message
 _ATTACHED = 30  # lines for the attachments of one message
 _LOOK = 700
-"""Maximum number of characters of each line about what is in a file."""
+"""Maximum number of characters of each line about the content of a file."""
 _FORWARDED = 20  # messages of a bundle that are shown
 _FACE = 40  # characters of a face's name
 LINE_END = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -66,7 +66,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _PLAIN_NAME = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._-]{0,29}|[\u3005\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{1,30}"
 )
-"""Other scripts have letters that look like Latin ones: a name could look like ``you``."""
+"""A name that is shown without quotes. Names in other scripts are quoted: some of their letters
+look like Latin letters, so such a name could look like ``you``."""
 _OUR_WORDS = frozenset({"you", "system", "re", "all", NEW.casefold(), LATER.casefold()})
 """Names that are written in quotes, because headers have these words."""
 _WHY = {1: "mentioned", 2: "only named", 3: "poke", 4: "a plugin asks", 5: "wakes you"}
@@ -186,7 +187,8 @@ def _header(record: Record, marks: LineMarks, own: Collection[str]) -> Iterator[
 
 
 def _is_shared(record: Record) -> bool:
-    """Whether the chat may have several people. In a private chat everything is said to the bot."""
+    """Return True if the chat may have several people, so that the header must say which messages
+    go to the bot."""
     return record.chat_key.kind is not ChatKind.PRIVATE
 
 
@@ -238,8 +240,8 @@ def _inline(segment: Segment, own: Collection[str]) -> str:
 
 
 def _is_inline(segment: Unknown) -> bool:
-    """Whether the segment is a small picture with a short name. Some platforms give raw data
-    instead of a name."""
+    """Return True if the segment is a small picture with a short name, which is shown between the
+    words. Some platforms give raw data instead of a name."""
     return (
         segment.kind in _INLINE_KINDS
         and len(segment.summary) <= _FACE
@@ -285,9 +287,9 @@ def _medium(kind: str, media: Media) -> str:
         return f"{kind}{name}, not available: {json_quoted(media.problem or 'it was not kept')}"
     path = box_path(media)
     facts = [f"{media.seconds:.0f} s"] if media.seconds else []
-    if not PurePath(path).suffix:  # else the ending says it
+    if not PurePath(path).suffix:  # the ending of the path, if any, shows the type
         facts.append(identifier(media.mime))
-    if kind in ("file", "video"):  # of a picture or a voice, the size says nothing
+    if kind in ("file", "video"):  # the size of a picture or a voice does not help the model
         large = media.size >= 1000
         facts.append(f"{media.size / 1000:.0f} kB" if large else f"{media.size} bytes")
     told = f" ({', '.join(facts)})" if facts else ""

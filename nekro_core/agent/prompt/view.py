@@ -44,16 +44,26 @@ class FinishedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptView:
-    """The content of a prompt. ``records`` are the window of the history, oldest first, and include
-    records that arrived during the turn. ``unanswered`` are the questions of ``asker``; ``reasons``
-    say why each is answered (values of `DecisionReason`). ``waiting`` are the questions of other
-    people, who get separate turns. ``run_ids`` are the turn's runs. Their messages are left out of
-    the history, because the steps' reports show them. ``ran`` are lines about runs of earlier
-    turns, by the number of the record before which they are shown. ``pictures`` maps the path of a
-    medium to its picture, and ``vision`` says whether the model sees pictures; if not, ``captions``
-    maps the path to words of another model about it. ``memory`` is shown before the history, and
-    ``injections`` after it: what plugins add, with their keys. For a resumed turn, ``preface`` says
-    what the turn did before the interruption."""
+    """The content of a prompt.
+
+    Attributes:
+        records: The window of the history, oldest first, with the records that arrived during the
+            turn.
+        unanswered: The sequence numbers of the questions of ``asker``, which the turn answers.
+        run_ids: The turn's runs. Their messages are left out of the history, because the steps'
+            reports show them.
+        pictures: Maps the paths of media to their pictures.
+        preface: For a resumed turn: what the turn did before the interruption.
+        waiting: The sequence numbers of the questions of other people, who get separate turns.
+        reasons: Why each question is answered (values of `DecisionReason`), by sequence number.
+        ran: Lines about runs of earlier turns, by the number of the record before which they are
+            shown.
+        vision: Whether the model sees pictures.
+        captions: If the model does not see pictures: maps the paths of media to descriptions by
+            another model.
+        memory: The sections from memory, which are shown before the history.
+        injections: The keys of plugins, each with the text that the plugin adds after the history.
+    """
 
     chat_key: ChatKey
     records: Sequence[Record]

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from nekro_core.chat import ChatKey
 
 _KEPT = 0.5
-"""The share of a full window that stays after a jump. With less, a jump would show too little of
-the conversation; with more, jumps come often, and each one costs the whole window."""
+"""The share of a full window that stays after a jump. With a smaller share, the prompt would show
+too little of the conversation after a jump. With a larger share, jumps would come more often, and
+after each jump the provider must read the whole window anew."""
 _CHATS = 4096
-"""Maximum number of chats whose windows are remembered. The window of another chat begins anew, as
-after a restart."""
+"""Maximum number of chats whose windows are remembered. For any other chat, the next prompt begins
+a new window, as after a restart."""
 
 
 def window_begin(
@@ -65,7 +66,7 @@ class Window:
 
 
 class HistoryWindows:
-    """The window of each chat. It is forgotten at a restart."""
+    """Remembers the window of each chat, in memory only."""
 
     def __init__(self) -> None:
         self._windows: OrderedDict[ChatKey, Window] = OrderedDict()

@@ -27,8 +27,8 @@ _SENDS = "send_"
 """The beginning of the names of functions that send messages."""
 
 CallAnswered = Literal["recorded", "shown", "searched", "not_replayed"]
-"""How a call was answered: with its recorded result; as a message that is only shown; by the tool
-search, which has no effects; or not at all."""
+"""How a call was answered: with its recorded result; as a message that the replay only shows; by
+the tool search, which has no effects; or with an error, because nothing was recorded for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +41,9 @@ class ReplayedCall:
 
 
 class RecordedCalls:
-    """Answers calls with the results that calls of the original turn had. Each recorded call is
-    used once; the last one of several equal calls may be used again."""
+    """Answers calls with the results that equal calls of the original turn had. If the original
+    turn made a call several times, the results are used in order, and the last result is used for
+    all later calls."""
 
     def __init__(self, calls: Sequence[ToolCall]) -> None:
         self.made: list[ReplayedCall] = []
@@ -60,7 +61,7 @@ class RecordedCalls:
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Outcome:
-        """Answer a call. Messages are sent through ``ctx``, which shows them."""
+        """Answer a call. A message goes to the sender of ``ctx``, which only shows it."""
         given = arguments_text(args, dict(kwargs or {}))
         if is_search(tool):
             self._note(tool, given, "searched")
@@ -114,8 +115,9 @@ class RecordedCalls:
 
 
 def _normal(tool: Tool, arguments: str) -> str:
-    """Return logged arguments by the names of their parameters, in order. Cut ones are no JSON and
-    stay as they are."""
+    """Return logged arguments in a form that is the same for equal calls: as JSON, sorted by the
+    names of the parameters. If the log has cut the arguments, they are not valid JSON and are
+    returned as they are."""
     try:
         found = json.loads(arguments)
     except ValueError:
@@ -127,7 +129,8 @@ def _normal(tool: Tool, arguments: str) -> str:
 
 
 def _words(tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any], given: str) -> str:
-    """Return what a call sends: the text among its arguments, or else the whole call."""
+    """Return the text that the replay shows for a call that sends a message: the text among the
+    call's arguments, or else the whole call."""
     text = kwargs.get("text", args[0] if args else "")
     if isinstance(text, str) and text.strip() and tool.python_name == "send_channel_message":
         return text

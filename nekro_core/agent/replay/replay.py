@@ -1,9 +1,9 @@
 """Repeats a turn without effects, and returns it side by side with the original.
 
 The turn runs on a database in memory, which has the records that the original turn saw. Its box has
-copies of the files that were saved last. No plugin runs: calls get recorded results (see
-`recorded_calls`), the texts that plugins had added to the prompt are those of the original prompt,
-and messages are shown instead of sent. What the model costs is stored as a use of ``operator``.
+copies of the files that the chat's box saved last. No plugin runs: calls get recorded results (see
+`recorded_calls`), the prompt gets the texts that plugins added to the original prompt, and messages
+are shown instead of sent. The model's cost is stored as a use of the plugin ``operator``.
 """
 
 import tempfile
@@ -46,11 +46,11 @@ from nekro_core.store.turn_trace import TurnTrace
 from nekro_core.system.errors import NekroError
 
 OPERATOR = "operator"
-"""The plugin under which `ModelUse` counts replays."""
+"""The name in place of a plugin's key under which `ModelUse` counts the cost of replays."""
 _AT_ONCE = 2
 """Maximum number of replays at the same time: each needs a box."""
 _SPARE_S = 30.0
-"""Seconds for a replay besides those of the turn itself."""
+"""Seconds that a replay may take in addition to the time limit of a turn."""
 _LAST_WORDS_S = 5.0
 
 
@@ -60,7 +60,8 @@ class ReplayRefused(NekroError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayChanges:
-    """What is different from the original turn. None means what the chat's policy says now."""
+    """What is different from the original turn. For a field that is None, the chat's present policy
+    decides."""
 
     model: ChatModel | None = None
     persona: str | None = None
@@ -73,16 +74,16 @@ class ReplayResult:
 
     Attributes:
         original: The original turn.
-        replayed: The repeated turn. Its numbers and its deliveries exist only here.
-        prompts: What the model was shown in each of its steps.
+        replayed: The repeated turn. Its numbers and deliveries exist only in the replay's database.
+        prompts: What the model was shown in each step of the repeated turn.
         model: The model's name.
         mode: ``code`` or ``tools``.
         stop: Why the repeated turn ended.
-        calls: Its calls, and how each was answered.
-        sends: The messages that it would have sent.
-        usage: Its requests, tokens and cost.
-        seconds: How long it took.
-        notes: What could not be repeated as it was.
+        calls: The calls of the repeated turn, and how each was answered.
+        sends: The messages that the repeated turn would have sent.
+        usage: The requests, tokens and cost of the repeated turn.
+        seconds: How long the repeated turn took.
+        notes: What could not be repeated as in the original turn.
     """
 
     original: TurnTrace
@@ -99,7 +100,7 @@ class ReplayResult:
 
 
 class TurnReplayer:
-    """Repeats turns. At most two at the same time; others wait."""
+    """Repeats turns, at most two at the same time. Other calls wait."""
 
     def __init__(self, services: TurnServices) -> None:
         self._services = services
@@ -112,8 +113,9 @@ class TurnReplayer:
         *,
         report: Callable[[str], object] = lambda _: None,
     ) -> ReplayResult:
-        """Repeat a turn. It may be cancelled at any time; what the model cost is stored even then.
-        ``report`` is told what happens now. Raises `ReplayRefused` and `StoreUnavailable`."""
+        """Repeat a turn. The call may be cancelled at any time; the model's cost is stored even
+        then. ``report`` is called with words about each stage. Raises `ReplayRefused` and
+        `StoreUnavailable`."""
         store = self._services.store
         original = await store.turn_traces.get(turn_id)
         if original is None:
@@ -228,7 +230,7 @@ class _Replaying:
         return await self._result(turn_id, stop, seconds, "tools" if natively else "code")
 
     async def _count(self, turn_id: int) -> None:
-        """Store what the model cost as a use of the operator."""
+        """Store the model's cost under `OPERATOR`."""
         for step in await self._services.store.turns.steps(turn_id):
             await self._outer.store.model_uses.add(
                 ModelUse(
@@ -290,11 +292,11 @@ async def _copy_history(
         await store.messages.add(
             record, unique_id=record.message_id or None, before=store.chats.seen(chat_key)
         )
-    # Prompts show the code of past answers.
+    # Prompts show the code of past answers, so copy the runs that sent these records.
     sent = dict.fromkeys(record.run_id for record in records if record.run_id)
     for number, runs in enumerate(await outer.store.runs.of_same_turns(sent), 1):
         for step, run in enumerate(runs):
-            # No turn of the replay has such a number.
+            # The number is negative, so it is not the number of a turn of the replay.
             await store.runs.begin(run.run_id, chat_key, code=run.code, turn_id=-number, step=step)
             await store.runs.end(
                 run.run_id, output=run.output, stop=run.stop, error=run.error, seconds=run.seconds
@@ -302,7 +304,7 @@ async def _copy_history(
 
 
 def _marks(first: Recipe | None, trigger: Record) -> Callable[[Sequence[Record]], HistoryMarks]:
-    """Return the marks that the records had in the original prompt."""
+    """Return a function that gives the records the marks of the original prompt."""
     marks = {
         seq: mark
         for piece in (first.pieces() if first else ())
@@ -320,8 +322,8 @@ def _marks(first: Recipe | None, trigger: Record) -> Callable[[Sequence[Record]]
 async def _injections(
     outer: TurnServices, original: TurnTrace
 ) -> tuple[list[PromptInjection], list[str]]:
-    """Return the texts that plugins had added to the first prompt, and notes about those that are
-    gone."""
+    """Return the texts that plugins added to the first prompt of the original turn, and notes about
+    the texts that are no longer stored."""
     turn_id = original.turn.turn_id
     shown = None
     if original.steps:

@@ -1,4 +1,5 @@
-"""What a replay uses in place of the platform, the policy, the plugins and the model's hooks."""
+"""The objects that a replay uses in place of the platform, the policy, the plugins and the model's
+hooks."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -18,7 +19,7 @@ from nekro_core.tools.names import ToolSet
 
 
 class ShownPlatform:
-    """An adapter that sends nothing. Every message arrives."""
+    """An adapter that sends nothing and says of every message that it has arrived."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -29,7 +30,7 @@ class ShownPlatform:
         return Capabilities(inline=frozenset({Text}), alone=frozenset())
 
     async def send(self, delivery: Delivery) -> Receipt:  # noqa: ARG002
-        """Say that the message has arrived."""
+        """Return a receipt that says that the message has arrived."""
         self._sent += 1
         return Receipt(state=DeliveryState.SENT, message_id=f"replay-{self._sent}")
 
@@ -45,7 +46,7 @@ class ShownPlatform:
 
 
 class UnhookedModel:
-    """A model whose requests belong to no chat, so that no plugin's hook changes them."""
+    """A model whose requests name no chat, so that the hooks of plugins do not change them."""
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model
@@ -67,8 +68,8 @@ class UnhookedModel:
 
 
 class ReplayPlugins:
-    """The bot's plugins without their code: the functions as they are offered now, and the texts
-    that they had added to the original prompt."""
+    """The bot's plugins, without running their code: the functions that the plugins offer now, and
+    the texts that the plugins added to the original prompt."""
 
     def __init__(
         self,
@@ -85,7 +86,8 @@ class ReplayPlugins:
         return self._plugins.tools_for(chat_key)
 
     async def tools_in(self, ctx: AgentCtx) -> ToolSet:
-        """Return the tools of the chat's adapter. Plugins are not asked which they offer now."""
+        """Return the tools of the chat's adapter. Plugins are not asked which tools they offer in
+        this context."""
         return self._plugins.tools_for(ctx.chat)
 
     def box_extras(self, ctx: AgentCtx) -> BoxExtras:

@@ -9,14 +9,14 @@ from nekro_core.agent.turn.context import HistoryMarks
 from nekro_core.chat import Record
 
 MAX_PENDING = 1000
-"""Maximum number of records held in memory between turns. Dropped records are still in the store
-and in the history."""
+"""Maximum number of records held in memory between turns. A record that is dropped from memory
+stays in the store and in the history."""
 
 
 def _make_room(messages: list[PendingMessage]) -> list[Record]:
-    """If there are too many messages, drop the oldest message of the person who wrote the largest
-    number. So a flood by one person does not displace the questions of others. Returns what was
-    dropped."""
+    """If there are too many messages, drop the oldest message of the person who wrote most of them.
+    So a flood of messages by one person does not displace the questions of others. Returns the
+    dropped records."""
     dropped: list[Record] = []
     while len(messages) > MAX_PENDING:
         ((most, _),) = Counter(each.record.sender.user_id for each in messages).most_common(1)
@@ -35,11 +35,11 @@ class Backlog:
         self.pending: list[PendingMessage] = []
         """Messages that the plugins' hooks let through, oldest first."""
         self.forced: dict[int, str] = {}
-        """Sequence numbers of records that are answered because a plugin demands it, with the
-        plugin's key."""
+        """Maps the sequence numbers of records that a plugin wants to be answered to the plugin's
+        key."""
         self.followed: dict[int, FollowVerdict] = {}
-        """For records of groups in which the bot follows the talk: whether they go on talking to
-        it, by their sequence numbers."""
+        """For groups in which the bot follows the talk: maps the sequence numbers of records to the
+        verdict whether the record goes on talking to the bot."""
         self.handled: set[int] = set()
         """Sequence numbers of records that need no answer, such as commands."""
         self.hidden: set[int] = set()
@@ -100,7 +100,8 @@ class Backlog:
         return max((record.seq for record in self.waiting()), default=0)
 
     def marks(self, records: Sequence[Record], trigger_record: Record) -> HistoryMarks:
-        """Return how a turn that ``trigger_record`` woke treats these records."""
+        """Return sets of sequence numbers that say how a turn that ``trigger_record`` woke must
+        treat each of these records."""
         asker = trigger_record.sender.user_id
         others = {each.seq for each in self.waiting() if each.sender.user_id != asker}
         return HistoryMarks(
@@ -119,9 +120,9 @@ class Backlog:
         )
 
     def oldest_waiting(self, asker: str) -> int | None:
-        """Return the sequence number of the oldest record that may wait for an answer and is not
-        the asker's; None if there is none. After a restart, questions from this record on are
-        answered. Messages that were not passed to the plugins' hooks yet count too."""
+        """Return the sequence number of the oldest record of another person than ``asker`` that
+        waits for an answer; None if there is none. Messages that were not passed to the plugins'
+        hooks yet count too. After a restart, the questions from this record on are answered."""
         questions = (each.record for each in self.pending if self._asks(each.record))
         unseen = (each.record for each in self.fresh)
         others = (each.seq for each in (*questions, *unseen) if each.sender.user_id != asker)
@@ -131,7 +132,7 @@ class Backlog:
         """Drop the records that an ended turn for this person has handled: up to record
         ``through``, all records of the person, and the pending records of other people that asked
         for no answer. If the turn was stopped, also drop all records up to ``stopped_at``. Returns
-        what was dropped."""
+        the dropped records."""
 
         def is_over(record: Record) -> bool:
             answered = record.sender.user_id == asker and record.seq <= through
@@ -152,8 +153,8 @@ class Backlog:
         return [record for record in before if record.seq not in left]
 
     def is_open(self, seq: int) -> bool:
-        """Return whether a record waits that the plugins' hooks let through and that is no
-        command."""
+        """Return whether this record waits for an answer: the plugins' hooks have let it through,
+        and it is not marked as handled, as a command is."""
         waits = any(each.record.seq == seq for each in self.pending)
         return waits and seq not in self.handled
 
@@ -163,5 +164,5 @@ class Backlog:
         self.pending = [each for each in self.pending if each.record.sender.user_id != user_id]
 
     def waiting(self) -> Sequence[Record]:
-        """Return all records, those first that the plugins' hooks let through."""
+        """Return all records. Those that the plugins' hooks have let through come first."""
         return [each.record for each in (*self.pending, *self.fresh)]

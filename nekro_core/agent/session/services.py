@@ -21,7 +21,7 @@ class SessionPlugins(PromptPlugins, Protocol):
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MessageSignal:
         """Call the plugins' hooks for a message. Returns what to do with the message, and which
-        plugin says so."""
+        plugin decided that."""
 
     async def on_channel_reset(self, ctx: AgentCtx) -> None:
         """Call the plugins' hooks for a reset of the chat's conversation."""

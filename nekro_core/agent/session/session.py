@@ -2,9 +2,9 @@
 after another.
 
 A turn answers one person. It has that person's rights and counts towards that person's quota.
-Questions that other people ask meanwhile wait; they get the next turns, in order of arrival. System
-lines (of a timer or a webhook) belong to no person. They get separate turns without a person's
-rights.
+Questions that other people ask during a turn wait; they get the next turns, in order of arrival.
+System lines (of a timer or a webhook) do not belong to a person. They get separate turns without a
+person's rights.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -65,14 +65,14 @@ from nekro_core.store import (
 from nekro_core.store.turn_trace import begin_times
 
 _PREPARE_S = 0.1
-"""A turn is prepared this many seconds before it begins. An earlier preparation would more often be
-wasted because another message arrives."""
+"""A turn is prepared this many seconds before it begins. If another message arrives after the
+preparation, the preparation was useless, so it is made late."""
 _MOST_ATTEMPTS = 20
-"""Maximum number of times that a turn is started, so that a turn that kills the process is not
-resumed for ever."""
+"""Maximum number of times that a turn is started. Without this limit, a turn that kills the process
+would be resumed again and again."""
 _MOST_CUT_RUNS = 5
-"""A turn is given up if the end of the process cut off this many of its runs, because the runs may
-have killed the process. A turn whose process was killed before any code ran is still answered."""
+"""A turn is given up if this many of its runs were cut off by the end of the process, because the
+runs may have killed the process. A turn whose process ended before any code ran is resumed."""
 _SUSPECT_CUT_RUNS = 2
 """A turn with at least this many cut-off runs is resumed only while no other such turn runs."""
 
@@ -123,7 +123,8 @@ class Session:
 
     @property
     def idle(self) -> bool:
-        """Whether the session can be removed. A message that is being heard is in no list."""
+        """Whether the session can be removed. While plugins' hooks handle a message, no list of the
+        backlog contains the message, so ``_listening`` is asked too."""
         return not (self.working or self._listening or self._backlog or self._interrupted)
 
     @property
@@ -132,7 +133,8 @@ class Session:
         return self._backlog.newest()
 
     def expect(self, seq: int) -> None:
-        """Announce a record that comes later, because its voice is transcribed first."""
+        """Announce a record that will be passed to `on_record` later, after its voice was
+        transcribed."""
         self._expected.add(seq)
 
     def on_record(self, record: Record, *, age_s: float = 0.0) -> None:
@@ -194,13 +196,13 @@ class Session:
             finally:
                 self._listening = False
             if any(each.record.seq in self._stop_requests for each in self._backlog.fresh):
-                continue  # ``/stop`` arrived meanwhile. Handle it before a turn begins.
+                continue  # A ``/stop`` arrived during the hooks. Handle it before a turn begins.
             if self._interrupted is not None:
                 turn, self._interrupted = self._interrupted, None
                 await self._resume(turn)
                 continue
             policy = self._services.policies.of(self.chat_key)
-            if policy.state is not ChatState.ON:  # The chat was switched off meanwhile.
+            if policy.state is not ChatState.ON:  # The chat was switched off after the messages.
                 reason = unheard_reason(policy.state)
                 self._note_all((each.record for each in self._backlog.pending), reason)
                 self._backlog.pending.clear()
@@ -232,8 +234,8 @@ class Session:
                         return
 
     async def _consider_speaking(self, newest: Record | None) -> None:
-        """In a lively group, wait until nobody writes any more after the newest message, and then
-        consider speaking unasked."""
+        """In a group with lively participation, wait until nobody has written for a while after the
+        newest message. Then consider speaking unasked."""
         pause_s = self._unasked.pause_s(newest)
         if pause_s is None or newest is None:
             return
@@ -248,8 +250,8 @@ class Session:
             await self._hear(message)
 
     async def _listen_for_turn(self) -> None:
-        """Pass the new messages to the plugins' hooks before a turn reads them. The hooks continue
-        if the turn is stopped meanwhile, because they may run a command."""
+        """Pass the new messages to the plugins' hooks before a turn reads them. If the turn is
+        stopped while the hooks run, the hooks run on, because they may carry out a command."""
         if self._turn_tasks is None:
             await self._listen()
             return
@@ -298,7 +300,7 @@ class Session:
             self._backlog.hidden.add(record.seq)
             await self._hide(record, plugin)
         elif signal is MsgSignal.BLOCK_TRIGGER:
-            self._backlog.handled.add(record.seq)  # a turn that runs must not answer it either
+            self._backlog.handled.add(record.seq)  # so that a running turn does not answer it
             await self._note_taken(record, DecisionReason.BLOCKED_BY_PLUGIN, plugin)
         else:
             if signal is MsgSignal.FORCE_TRIGGER:
@@ -325,9 +327,9 @@ class Session:
         )
 
     async def _follow(self, record: Record) -> None:
-        """In a group in which the bot follows the talk, find out whether a message goes on talking
-        to it. A message that calls the bot needs no such decision, and does not wait for it. If
-        nothing can be found out, the message is not answered."""
+        """In a group in which the bot follows the talk, find out whether the author of a message
+        goes on talking to the bot. A message that mentions or names the bot needs no such decision.
+        If the store cannot be read, there is no decision, and the message is not answered."""
         policy = self._services.policies.of(self.chat_key)
         if (
             policy.trigger.participation.mode is Participation.MENTIONED
@@ -349,7 +351,7 @@ class Session:
         self._backlog.followed[record.seq] = verdict
 
     def _note(self, record: Record, decision: MessageDecision) -> None:
-        """Store what was decided about a person's message, a moment later."""
+        """Note the decision about a person's message. It is stored a moment later."""
         if record.author is Author.PERSON:
             self._services.store.decisions.note(record.seq, decision)
 
@@ -368,8 +370,8 @@ class Session:
             )
 
     async def _note_taken(self, record: Record, reason: DecisionReason, plugin: str) -> None:
-        """Store that a plugin took a message. Otherwise its hook, which may be a command, would be
-        called again after a restart."""
+        """Store that a plugin has handled a message. Otherwise the plugin's hook would be called
+        for the message again after a restart, and the hook may carry out a command."""
         decision = MessageDecision(reason=reason, detail=plugin)
         try:
             await self._services.store.messages.mark_answered_elsewhere(record.seq, decision)
@@ -377,8 +379,9 @@ class Session:
             logger.error("{}: message {}: {}", self.chat_key, record.seq, error)
 
     async def _note_silence(self) -> None:
-        """Store that no message up to the last one that hooks saw needs an answer, so that they are
-        not called again after a restart. Messages whose voices are still transcribed come later."""
+        """If no message waits, store that all messages up to the newest one that hooks have seen
+        are handled, so that the hooks are not called for them again after a restart. If a voice is
+        being transcribed, only the messages before it are handled."""
         seq = min((self._hooked_seq, *(each - 1 for each in self._expected)))
         if seq <= self._noted_seq or self._backlog:
             return
@@ -389,8 +392,8 @@ class Session:
             logger.error("{}: message {}: {}", self.chat_key, seq, error)
 
     async def _ask_plugins(self, record: Record) -> tuple[MessageSignal, Record]:
-        """Call the plugins' hooks for a message. Returns what to do with the message, and its
-        record, whose text a hook may have changed."""
+        """Call the plugins' hooks for a message. Returns what to do with the message, and the
+        message's record. A hook may have changed the text of the record."""
         stored = self._services.store.messages
         changes = stored.changes(self.chat_key)
         plugins, sender = self._services.plugins, record.sender
@@ -412,9 +415,9 @@ class Session:
         return signal, record
 
     async def _reword(self, record: Record, before: Segments, now: Segments) -> Record:
-        """Store what hooks have made of a message, so that no prompt shows the original. A
-        transcript or another plugin may have changed the record meanwhile; then that change
-        stays."""
+        """Store the text of a message as hooks have changed it, so that prompts do not show the
+        original. If the record was changed in another way while the hooks ran, for example by a
+        transcript, that change stays and the hooks' change is lost."""
         changed = None
         try:
             if record.segments == before:
@@ -426,8 +429,8 @@ class Session:
         return changed or record
 
     async def _is_cooling_down(self, record: Record) -> bool:
-        """Return whether a record asks for an answer while its sender, possibly a bot, is in a
-        cooldown."""
+        """Return whether a record asks for an answer, but its sender gets none because of a
+        cooldown. Such a sender may be another bot."""
         if record.author is not Author.PERSON or not self._asks(record):
             return False
         sender = record.sender.user_id
@@ -490,8 +493,8 @@ class Session:
         )
 
     def _may_correct(self, record: Record) -> bool:
-        """Return whether a new line of the asker may change what they want. A line that answers or
-        mentions another person does not."""
+        """Return whether a new line of the person whom the turn answers may change the person's
+        question. A line that answers or mentions somebody else does not change it."""
         own = self._services.store.accounts.own(self.chat_key.instance)
         named = {
             each.user_id if isinstance(each, Mention) else each.sender_id
@@ -502,7 +505,7 @@ class Session:
         return self._backlog.is_open(record.seq) and not to_others
 
     async def _answer(self, record: Record, why: MessageDecision) -> None:
-        """Run one turn that answers all questions of the record's author so far."""
+        """Run one turn that answers all waiting questions of the record's author."""
         services, decided = self._services, self._services.clock()
         if record.author is Author.PERSON:
             self._unasked.reacted()

@@ -28,7 +28,8 @@ from nekro_core.store import DecisionReason, MessageDecision, StoreUnavailable
 
 _AFTER_FAULT_S = 1.0
 _PREPARED_S = 0.5
-"""Maximum wait in seconds until a model on a server is ready."""
+"""Maximum number of seconds that `Sessions.prepare` waits for the model. A model on a server is
+ready earlier."""
 _TURN_ENDS_S = 10.0
 """Seconds that a reset or an erasure waits for the end of the turn that it stopped."""
 
@@ -37,8 +38,8 @@ class Sessions:
     """Passes each record of the inbox to the session of its chat. An async context manager.
 
     A chat has at most one session. The session ends when the chat is silent. Turns of all chats
-    share ``settings.concurrent_turns`` slots. Leaving the block stops all turns, but does not end
-    them in the store: `recover` of the next process resumes them.
+    share ``settings.concurrent_turns`` slots. When the block is left, all turns are stopped, but
+    the store does not mark them as ended, so that `recover` of the next process resumes them.
     """
 
     def __init__(
@@ -125,15 +126,15 @@ class Sessions:
             # These records get no answer. Mark them as handled, so that the next start does not
             # read them again.
             await store.chats.mark_handled(record.chat_key, record.seq)
-        # Do this last: it adds system lines, which the inbox queues for `on_record`, so they need
-        # no handling here.
+        # Do this last: it adds system lines, which the loops above must not handle. The inbox
+        # passes these lines to `on_record`.
         await report_interrupted(store, self._services.inbox)
 
     async def prepare(self) -> None:
         """Begin to prepare the model before the first question: load the model's library, and let
-        the model process the beginning that all prompts of a language share. A model on a server is
-        ready in 0.1 s, so this method waits for it. The embedded model takes half a minute, so this
-        method does not wait for it."""
+        the model process the beginning that all prompts of a language share. The method waits for
+        the model at most `_PREPARED_S`. This is enough for a model on a server, which takes 0.1 s.
+        The embedded model takes half a minute and is prepared in the background."""
         assert self._tasks is not None, "enter the sessions first"
         ready = anyio.Event()
         self._tasks.start_soon(self._prepare, ready, name="preparation of the model")
@@ -205,8 +206,8 @@ class Sessions:
             self._services.store.decisions.note(record.seq, decision)
 
     def _is_flood(self, record: Record) -> bool:
-        """Return whether a record is a command whose sender ran more commands than people do. Such
-        a sender may be a bot that answers our bot with commands, so it gets no answer; see
+        """Return whether a record is a command of a sender who runs more commands than people do.
+        Such a sender may be a bot that answers our bot with commands, so it gets no answer; see
         `Cooldown`."""
         commands, key, user = self._commands, record.chat_key, record.sender.user_id
         if not commands.is_command(record) or commands.is_privileged(record):
@@ -244,8 +245,8 @@ class Sessions:
         self._session(record.chat_key).on_record(record, age_s=age_s)
 
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
-        """Drop a person's unanswered records, and a command's question that waits for the person's
-        answer."""
+        """Drop a person's unanswered records. If a command has asked the person something and waits
+        for the answer, drop that question too."""
         self._services.inbox.forget_person(chat_key, user_id)
         self._commands.forget(chat_key, user_id)
         self._followed_chats.forget(chat_key)
@@ -303,9 +304,10 @@ class Sessions:
                         return
 
     async def follow_state(self, chat_key: ChatKey, was: ChatState) -> None:
-        """Act on a change of what the bot does in a chat and its threads: stop their turns if it is
-        not to answer any more. If it is to answer again, messages from before stay unanswered, also
-        after a restart. Raises `StoreError`."""
+        """Act on a change of the state of a chat and its threads. If the bot no longer answers
+        there, stop the running turns. If the bot answers there again, mark the messages from before
+        the change as handled, so that they stay unanswered also after a restart. Raises
+        `StoreError`."""
         store, conduct = self._services.store, self._services.policies.conduct
         for key, session in self._sessions.items():
             if chat_key in (key, without_thread(key)) and conduct.state(key) is not ChatState.ON:
@@ -324,8 +326,9 @@ class Sessions:
         ctx = plugins.context_for(chat_key)
 
         async def stop(key: ChatKey) -> None:
-            # First drop the person's questions, or the end of the turn would begin the next one.
-            # Then wait: what the turn writes after its rows are deleted would bring the chat back.
+            # First drop the person's questions: otherwise the next turn would begin when this turn
+            # ends. Then wait for the end of the turn: otherwise the turn could write rows about the
+            # person after these were deleted.
             self.forget_person(key, user_id)
             await self._stop_and_wait(key)
 

@@ -20,8 +20,9 @@ TIMER_S = 0.001
 NOTHING_FORCED: Mapping[int, str] = MappingProxyType({})
 NOTHING_FOLLOWED: Mapping[int, FollowVerdict] = MappingProxyType({})
 _CALLED_WITHIN = 1000
-"""Characters from either end of a message in which a name is looked for. Normalizing takes the
-square of a run of combining marks: one message of 100,000 held all chats up for 16 s."""
+"""A name is looked for in this many characters at the beginning and at the end of a message. The
+time for normalizing grows with the square of the number of combining marks in a row: a message with
+100,000 of them blocked all chats for 16 s."""
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\u00ad]")
 
 
@@ -48,8 +49,8 @@ class StaySilent:
 
 @dataclass(frozen=True, slots=True)
 class WaitForMore:
-    """The person who asks may still be typing: decide again in ``seconds``. If no other message
-    arrives, the turn will answer ``record``."""
+    """The person who asks may still be typing. Call `decide` again after ``seconds``. If no other
+    message arrives until then, a turn begins that answers ``record``."""
 
     seconds: float
     record: Record
@@ -68,12 +69,13 @@ def decide(
     forced: Mapping[int, str] = NOTHING_FORCED,
     followed: Mapping[int, FollowVerdict] = NOTHING_FOLLOWED,
 ) -> Decision:
-    """Decide what to do with the messages since the last turn, ``messages``, oldest first.
+    """Decide what to do with ``messages``, the messages since the last turn, oldest first.
 
-    ``now`` is on the clock of `PendingMessage.at`, ``wall`` in seconds since 1970. The wait is only
-    for the person who asks, because in a busy group other people are always typing. ``forced`` has
-    the sequence numbers of records that are always answered, with the plugins that demand it.
-    ``followed`` says of records whether they go on talking to the bot.
+    ``now`` is a time of the clock of `PendingMessage.at`; ``wall`` is the time in seconds since
+    1970. The result `WaitForMore` waits only for messages of the person who asks, because in a busy
+    group other people are always typing. ``forced`` maps the sequence numbers of records that must
+    be answered to the plugins that demand it. ``followed`` maps sequence numbers to the verdict
+    whether the record goes on talking to the bot.
     """
     for item in messages:
         decision = judge(
@@ -105,7 +107,7 @@ def judge(
     forced: Mapping[int, str] = NOTHING_FORCED,
     followed: Mapping[int, FollowVerdict] = NOTHING_FOLLOWED,
 ) -> MessageDecision:
-    """Decide whether this record asks for an answer, and why, or why not.
+    """Decide whether this record asks for an answer, and give the reason.
 
     Messages of the bot's own accounts (`Author.BOT`) are never answered. System lines are answered
     if they are meant for the agent.

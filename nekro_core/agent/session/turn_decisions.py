@@ -1,4 +1,5 @@
-"""Finds the decision to store about a message: from how its turn ended, or why no turn began."""
+"""Finds the decision that is stored about a message, from the reason why its turn ended or why no
+turn began."""
 
 from nekro_core.chat import Record
 from nekro_core.policy import ChatState
@@ -17,8 +18,8 @@ _DAY = "_day"
 
 
 def ended_decision(stop: str, turn_id: int) -> MessageDecision:
-    """Return the decision about the trigger of a turn that ended without an answer. ``stop`` is why
-    it ended."""
+    """Return the decision about the trigger of a turn that ended without an answer. ``stop`` is the
+    reason why the turn ended."""
     if stop.startswith("limit_") and stop.endswith(_DAY):
         quota = stop.removeprefix("limit_").removesuffix(_DAY)
         return MessageDecision(reason=DecisionReason.QUOTA, detail=quota, turn_id=turn_id)
@@ -29,7 +30,7 @@ def ended_decision(stop: str, turn_id: int) -> MessageDecision:
 
 
 def has_answered(stop: str) -> bool:
-    """Whether a turn that ended for this reason did what its trigger asked."""
+    """Return True if a turn that ended for this reason has answered its trigger."""
     return stop in _ANSWERED
 
 

@@ -31,13 +31,14 @@ _Written = TypeVar("_Written")
 
 
 class TurnSlots:
-    """Limits how many turns of all chats run at the same time. Of the turns that the end of a
-    process has cut off several times, only one runs at a time: if it kills the process again, the
-    others have not begun, so no run of theirs is counted as cut off."""
+    """Limits how many turns of all chats run at the same time. A turn that the end of a process has
+    cut off several times is *exclusive*: it may be the turn that kills the process. Only one such
+    turn runs at a time. If it kills the process again, the other exclusive turns have not begun, so
+    none of their runs is counted as cut off."""
 
     def __init__(self, settings: AgentSettings) -> None:
-        """The settings say how many turns run, and how long a turn may wait. A later answer would
-        surprise people."""
+        """The settings say how many turns run at the same time, and how long a turn may wait for a
+        slot. An answer after a longer wait would surprise people."""
         self._settings = settings
         self._free = anyio.CapacityLimiter(settings.concurrent_turns)
         self._suspects = anyio.Lock()
@@ -75,8 +76,8 @@ class StoreOutage:
         self.lasts = True
 
     async def retry(self, write: Callable[[], Awaitable[_Written]]) -> _Written:
-        """Repeat a write until it succeeds. It must succeed, because no other turn of the chat can
-        begin until the store has the end of this one."""
+        """Repeat a write until it succeeds. The write stores the end of a turn, and no other turn
+        of the chat can begin before that."""
         while True:
             try:
                 written = await write()
@@ -100,7 +101,7 @@ class TurnRunner:
         backlog: Backlog,
         judge: Callable[[Record], MessageDecision],
     ) -> None:
-        """``judge`` says about a record whether it asks for an answer, and why, or why not."""
+        """``judge`` decides whether a record asks for an answer, and gives the reason."""
         self._chat_key = chat_key
         self._services = services
         self._slots = slots
@@ -113,7 +114,8 @@ class TurnRunner:
         self._trigger_seq = 0
         """The sequence number of the record that woke the running turn."""
         self._stopped_at: int | None = None
-        """If the turn was stopped: all records up to this sequence number are dropped."""
+        """The sequence number up to which all records are dropped if the turn was stopped; None if
+        it was not."""
 
     @property
     def working(self) -> bool:
@@ -156,8 +158,8 @@ class TurnRunner:
         *,
         exclusive: bool = False,
     ) -> bool:
-        """Run one turn to its end. If the end of the process cuts a turn off, the turn is not ended
-        in the store, and the next start finds it. Returns False if the store could not write the
+        """Run one turn to its end. If the process ends during the turn, the store does not mark the
+        turn as ended, so the next start finds it. Returns False if the store could not write the
         turn's row. Then nothing was done, and the question still waits."""
         self._stopped_at, self._trigger_seq = None, request.trigger_record.seq
         self._request = request
@@ -173,14 +175,15 @@ class TurnRunner:
             return recorders[-1].known_turn_id() if recorders else 0
 
         try:
-            # All log lines of the turn name it, as soon as its number is known.
+            # As soon as the turn's number is known, all log lines of the turn contain it.
             with logger.contextualize(turn=turn_id):
                 recorder, stop = await self._run_turn(
                     request, recorded, prepared, self._scope, exclusive=exclusive
                 )
                 self._set_idle()
                 if recorder is None:
-                    recorder = begin()  # It was still waiting for a slot. Its row is ended below.
+                    # The turn was still waiting for a slot. `_close` ends its row.
+                    recorder = begin()
                 if stop == "internal" and not await recorder.is_begun():
                     return False
                 await self._close(request, recorder, stop)
@@ -230,8 +233,8 @@ class TurnRunner:
         except anyio.get_cancelled_exc_class():
             if not scope.cancel_called or _is_cancelled():
                 raise
-            # The scope was cancelled, and its own cancellation went past it. Nobody outside wants
-            # the end of this task, and the turn's row must be closed.
+            # ``scope`` was cancelled, but it did not catch the cancellation, which arrived here. No
+            # outer scope is cancelled, so this task must go on and close the turn's row.
             stop = "stopped" if self._stopped_at is not None else "recalled"
             await _absorb_late_cancellation(scope)
         return recorder, stop
@@ -242,7 +245,7 @@ class TurnRunner:
         trigger, notices = request.trigger_record, self._services.notices
         through = max(recorder.through_seq, trigger.seq)
         only_asked = stop == "recalled" and not await _has_sent(recorder)
-        if only_asked:  # `on_recall` dropped the record. The person's other questions still wait.
+        if only_asked:  # `on_recall` has dropped the record; the person's other questions wait.
             through = trigger.seq - 1
         asker = trigger.sender.user_id
         judged = {each.seq: self._judge(each) for each in self._backlog.waiting()}
@@ -270,8 +273,8 @@ class TurnRunner:
         dropped: Sequence[Record],
         judged: Mapping[int, MessageDecision],
     ) -> None:
-        """Store, together with the turn's end, what was decided about its messages. The decision
-        about the trigger of a turn that answered was stored with its beginning."""
+        """Store the decisions about the turn's messages, together with the turn's end. If the turn
+        answered, the decision about its trigger was stored when the turn began."""
         trigger, decisions = request.trigger_record, self._services.store.decisions
         if not has_answered(stop) and trigger.author is Author.PERSON:
             decisions.note(trigger.seq, ended_decision(stop, turn_id))
@@ -283,7 +286,7 @@ class TurnRunner:
                 if not decision.reason.asks:
                     decision = MessageDecision(reason=DecisionReason.FOLLOWED)
                 decision = replace(decision, turn_id=turn_id)
-            elif decision.reason.asks:  # The turn was stopped, and with it all questions.
+            elif decision.reason.asks:  # With the turn, all waiting questions were stopped.
                 decision = MessageDecision(reason=DecisionReason.STOPPED)
             decisions.note(record.seq, decision)
 
@@ -294,23 +297,23 @@ async def _has_sent(recorder: TurnRecorder) -> bool:
 
 
 _LATE_CANCELLATIONS = 3
-"""Number of cancellations that may arrive after the end of a scope: its own, and those of scopes
-inside of it."""
+"""Maximum number of cancellations that may arrive after the end of a scope: that of the scope, and
+those of scopes inside of it."""
 
 
 async def _absorb_late_cancellation(scope: anyio.CancelScope) -> None:
-    """Take the cancellations of a scope that has already ended.
+    """Catch the cancellations of a scope that has already ended.
 
-    If a scope is cancelled in the moment in which its last line ends, Python before 3.13 delivers
-    the cancellation to whatever awaits next. That would be the end of the turn, whose row would
-    then stay open: no other turn of the chat could begin.
+    If a scope is cancelled at the moment in which its block ends, Python before 3.13 raises the
+    cancellation at the next ``await`` after the block. Here this would be an ``await`` that ends
+    the turn's row. The row would stay open, and no other turn of the chat could begin.
     """
     for _ in range(_LATE_CANCELLATIONS if scope.cancel_called else 0):
         try:
             await anyio.lowlevel.checkpoint()
         except anyio.get_cancelled_exc_class():
             if _is_cancelled():
-                raise  # the bot ends
+                raise  # an outer scope is cancelled, because the bot ends
 
 
 def _is_cancelled() -> bool:

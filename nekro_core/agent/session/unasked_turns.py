@@ -13,9 +13,10 @@ from nekro_core.policy.participation import Participation, ParticipationSettings
 from nekro_core.store import DecisionReason, MessageDecision, StoreError
 
 _JUDGE_S = 20.0
-"""Seconds in which the quick model must answer. Later the talk has gone on."""
+"""Maximum number of seconds for the quick model's answer. After a longer time, the talk has
+probably moved on."""
 _READ = 20
-"""Newest messages that the quick model reads."""
+"""Number of the newest messages that the quick model reads."""
 _MOST_REASON = 120
 _NOTE = (
     "Nobody asked you anything. It seems that you could add something to the last messages "
@@ -37,8 +38,8 @@ class UnaskedTurns:
         return self._services.policies.of(self._chat_key).trigger.participation
 
     def pause_s(self, record: Record | None) -> float | None:
-        """Return for how many seconds nobody must write after this record before the bot may speak;
-        None if it may not speak after it."""
+        """Return how many seconds the chat must be silent after this record before the bot may
+        speak; None if the bot may not speak after this record."""
         lively = self._settings.mode is Participation.LIVELY
         if not lively or self._chat_key.kind is ChatKind.PRIVATE:
             return None
@@ -51,9 +52,9 @@ class UnaskedTurns:
         self._speech.reacted(self._chat_key)
 
     async def consider(self, record: Record) -> Refusal | None:
-        """Ask the quick model whether to speak after this record, if the budgets allow that. If
-        so, a line for the agent is added to the chat, which wakes a turn. Returns why the model
-        was not asked; None if it was."""
+        """If the budgets allow it, ask the quick model whether to speak after this record. If the
+        model says yes, add a line for the agent to the chat, which wakes a turn. Returns the
+        refusal if the model must not be asked; otherwise None."""
         judge, key, settings = self._services.quick_judge, self._chat_key, self._settings
         if judge is None:
             return Refusal.NO_JUDGE
@@ -81,7 +82,7 @@ class UnaskedTurns:
         return None
 
     async def _is_old(self, record: Record) -> bool:
-        """Whether the talk has gone on since this record."""
+        """Return True if the chat has a newer record than this one."""
         return bool(await self._services.store.messages.after(self._chat_key, record.seq, 1))
 
 

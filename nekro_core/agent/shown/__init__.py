@@ -1,1 +1,1 @@
-"""Stores what the model was shown in a step, and makes it again."""
+"""Stores the prompt of each step as references, and makes the prompt again from them."""

@@ -1,7 +1,9 @@
-"""Writes the recipe of a request that was sent: which of its texts are records, which are parts.
+"""Writes the recipe of a request that was sent to a model. A recipe says which texts of the request
+are records and which are stored parts.
 
-The recipe describes the request's JSON body itself, so it is right for whatever changed the request
-on its way, such as hooks of plugins. Texts in which nothing is recognized become parts of the chat.
+The recipe describes the JSON body that was sent, so it is also right if something, such as a hook
+of a plugin, has changed the request. Texts in which no source is recognized become parts that
+belong to the chat.
 """
 
 import json
@@ -31,14 +33,14 @@ from nekro_core.store.prompt_recipe import (
 from nekro_core.store.prompts import PromptPart
 
 LARGEST_MEDIUM = 2 * 1024 * 1024
-"""Maximum number of characters of the JSON of a picture or sound that belongs to no record. A
-larger one is not stored, and becomes a gap."""
+"""Maximum number of characters of the JSON of a picture or sound that does not belong to a record.
+A larger picture or sound is not stored, so the recipe has a gap there."""
 _CACHED_TOOLS = 32
 
 
 @lru_cache(128)
 def _shared_part(text: str) -> PromptPart:
-    """Return the part of a text that is the same for many prompts."""
+    """Return the stored part for a text that is the same in many prompts."""
     return PromptPart.of("", text)
 
 
@@ -179,8 +181,9 @@ class _Description:
         return pieces
 
     def _found(self, text: str, role: str) -> Iterator[tuple[int, SourceText | ShownRecord]]:
-        """Yield the sources that the text contains, with their places. No two overlap, and each is
-        found once. Records are in the order of the text."""
+        """Yield the sources that the text contains, with their positions in it. Two sources never
+        overlap, and each source is found at most once in a request. Records are found only in the
+        order of their numbers."""
         taken: list[tuple[int, int]] = []
         left: list[SourceText] = []
         for source in self._texts:
@@ -197,7 +200,8 @@ class _Description:
         at = 0
         missing: list[ShownRecord] = []
         for record in self._records:
-            # Most lines follow the one before. Comparing is faster than searching.
+            # Usually a record's lines follow directly after those of the record before. Check this
+            # first, because comparing is faster than searching.
             follows = text.startswith(record.line, at + 1)
             begin = at + 1 if follows else text.find(record.line, at)
             end = begin + len(record.line)

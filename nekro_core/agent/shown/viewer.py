@@ -1,4 +1,4 @@
-"""Makes a request again from its recipe, and says what each part of it cost."""
+"""Makes a request again from its recipe, and estimates the tokens of each section."""
 
 import base64
 import json
@@ -40,21 +40,22 @@ _MESSAGE_TOKENS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownSection:
-    """A piece of a prompt.
+    """A section of a prompt.
 
     Attributes:
-        message: The number of its message, from 0; -1 for the list of functions.
+        message: The number of the section's message, from 0; -1 for the list of functions.
         role: The message's role; ``tools`` for the list of functions.
-        kind: What it is: ``rules``, ``names``, ``persona``, ``functions``, ``more_functions``,
-            ``found_functions``, ``chat``, ``summary``, ``notes``, ``history``, ``ran`` (code of
-            earlier turns), ``plugin NAME``, ``now``, ``before``, ``task``,
-            ``picture``, ``reply``, ``text`` (a report, an answer to a call, or what a plugin
+        kind: The kind of section: ``rules``, ``names``, ``persona``, ``functions``,
+            ``more_functions``, ``found_functions``, ``chat``, ``summary``, ``notes``, ``history``,
+            ``ran`` (code of earlier turns), ``plugin NAME``, ``now``, ``before``, ``task``,
+            ``picture``, ``reply``, ``text`` (a report, an answer to a call, or text that a plugin
             changed) or ``tools``.
-        text: The text, without the line ends around it; a gap has a note instead.
-        tokens: An estimate.
+        text: The text, without the line ends around it. If the text is no longer stored, a note.
+        tokens: The estimated number of tokens.
         seqs: For ``history``: the records' numbers.
-        gap: Why the text is not the one that was sent; empty if it is.
-        unchanged: Whether it belongs to the prefix that the previous prompt had too.
+        gap: Why ``text`` is not the text that was sent; empty if it is.
+        unchanged: Whether the section belongs to the prefix that was also the beginning of the
+            chat's previous prompt.
     """
 
     message: int
@@ -71,11 +72,11 @@ class ShownSection:
 class StepPrompt:
     """What the model was shown in one step.
 
-    ``body`` is the JSON body of the request, with notes in place of what is no longer stored.
-    ``exact`` says that there are none: then ``json`` are the bytes that were sent.
+    ``body`` is the JSON body of the request, with notes in place of what is no longer stored. If
+    ``exact`` is true, there are no such notes, and ``json`` returns the bytes that were sent.
     ``unchanged_tokens`` is the estimated length of the prefix that was also the beginning of the
-    previous prompt of the chat, which a provider may have cached; ``previous`` is its turn and
-    step. ``error`` says why there was no reply.
+    previous prompt of the chat; a provider may have cached this prefix. ``previous`` is the turn
+    and the step of that prompt. ``error`` says why there was no reply.
     """
 
     turn_id: int
@@ -89,24 +90,24 @@ class StepPrompt:
 
     @property
     def messages(self) -> Sequence[Mapping[str, Any]]:
-        """The messages, as in the body."""
+        """The messages of the body."""
         messages: Sequence[Mapping[str, Any]] = self.body.get("messages", ())
         return messages
 
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
-        """The functions, as in the body."""
+        """The functions of the body."""
         tools: Sequence[Mapping[str, Any]] = self.body.get("tools", ())
         return tools
 
     @property
     def gaps(self) -> tuple[ShownSection, ...]:
-        """The sections that are not as they were sent."""
+        """The sections whose text is not the text that was sent."""
         return tuple(each for each in self.sections if each.gap)
 
     @property
     def exact(self) -> bool:
-        """Whether the body is the one that was sent."""
+        """Whether ``body`` is equal to the body that was sent."""
         return not self.gaps
 
     @property
@@ -127,18 +128,18 @@ class UnknownPromptForm(NekroError):
 
 
 class PromptViewer:
-    """Makes prompts again. Raises `StoreUnavailable`."""
+    """Makes prompts again from what is stored. Its methods raise `StoreUnavailable`."""
 
     def __init__(self, store: Store, pictures: PromptPictures) -> None:
         self._store = store
         self._pictures = pictures
 
     async def shown(self, turn_id: int, position: int) -> StepPrompt | None:
-        """Make the prompt of one step. None if nothing is stored about it. Raises
+        """Make the prompt of one step again. Returns None if nothing is stored about it. Raises
         `UnknownPromptForm`."""
         rows = await self._store.prompts.of_turn(turn_id)
         row = next((each for each in rows if each.position == position), None)
-        if row is None or not row.recipe:  # It is empty if erasing could not read it.
+        if row is None or not row.recipe:  # An erasure empties a recipe that it cannot read.
             return None
         prompt = await self._made(row)
         earlier = [each for each in rows if each.position < position]
@@ -176,7 +177,7 @@ class PromptViewer:
 
 @dataclass(slots=True)
 class _Making:
-    """One request that is being made."""
+    """Makes one request from its recipe."""
 
     recipe: Recipe
     records: Mapping[int, Record]
@@ -311,8 +312,8 @@ class _Making:
         return "\n".join(lines)
 
     def _line(self, seq: int, digest: str, limit: int, mark: int) -> tuple[str, str]:
-        """Return a record's line as it was shown. If that is not possible, return it as it would
-        be shown now, and why."""
+        """Return a record's line as it was shown, and an empty text. If the record has changed too
+        much for that, return the line as it would be shown now, and the reason."""
         record = self.records.get(seq)
         if record is None:
             return _note(NOT_STORED, f"record {seq}"), NOT_STORED
@@ -363,14 +364,16 @@ def _contents(recipe: Recipe) -> Iterator[RecipeText | RecipeMedium | RecipeJson
 
 
 def _zones(recipe: Recipe) -> Iterator[tzinfo | None]:
-    """Yield the zone of a recipe. The machine's zone may have changed since."""
+    """Yield the possible time zones of a recipe. If the recipe names no zone, the zone of the
+    machine may have changed since the prompt was sent, so the stored offset is tried too."""
     yield ZoneInfo(recipe.zone) if recipe.zone else None
     yield timezone(timedelta(seconds=recipe.offset))
 
 
 def _versions(record: Record, earlier: Sequence[Segments]) -> Iterator[Record]:
-    """Yield the record as it is, then as it may have been: a message of the bot before an edit or
-    in another state of delivery, and a voice without its transcript."""
+    """Yield the record as it is, then forms that it may have had when the prompt was sent: for a
+    message of the bot, earlier edits and other states of delivery; for a voice, without its
+    transcript."""
     yield record
     if record.author is Author.BOT:
         for segments in (record.segments, *earlier):
@@ -385,7 +388,8 @@ def _versions(record: Record, earlier: Sequence[Segments]) -> Iterator[Record]:
 
 
 def _compared(prompt: StepPrompt, before: StepPrompt) -> StepPrompt:
-    """Mark the prefix that both prompts have in common."""
+    """Return ``prompt`` with marks on the sections that both prompts have in common at the
+    beginning."""
     unchanged, same = 0, prompt.body.get("model") == before.body.get("model")
     sections: list[ShownSection] = []
     for index, section in enumerate(prompt.sections):

@@ -1,4 +1,4 @@
-"""Watches one step: the request that was sent, and the times of what happened."""
+"""Remembers, for one step of a turn, the request that was sent and the times of events."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -51,8 +51,8 @@ class StepWatch:
         self._note("replied")
 
     def chosen(self, name: str, passed: Sequence[PassedModel]) -> None:
-        """Note which model of a chain answers, by the name of its group, and why the others do not.
-        ``name`` is empty if none answers."""
+        """Note the name of the group of the model that answers, and why the models before it in the
+        chain do not answer. ``name`` is empty if no model of the chain answers."""
         if passed:
             self._times["model"] = name
             self._times["passed"] = [
@@ -85,8 +85,8 @@ class StepWatch:
     def describe(
         self, sources: PromptSources, replies: Mapping[int, str]
     ) -> tuple[str, list[PromptPart]]:
-        """Return the recipe of the request that was sent, as JSON, and its parts. If it cannot be
-        written, the recipe is empty, and the log says why: the turn must go on."""
+        """Return the recipe of the request that was sent, as JSON, and its parts. If an error
+        occurs, log the error and return an empty recipe, so that the turn goes on."""
         if self._sent is None:
             return "", []
         request, body = self._sent

@@ -1,1 +1,2 @@
-"""Runs one turn: asks the model, runs its code while the code arrives, and records both."""
+"""Runs one turn: asks the model, runs the code of its reply while the reply arrives, and records
+both."""

@@ -26,9 +26,11 @@ from nekro_core.store import DeliveryRow
 
 
 def was_answered(runs: Sequence[RunRecord], sent: Sequence[DeliveryRow]) -> bool:
-    """Return whether a turn of an earlier process had already answered: it sent messages that must
-    not be sent again, and its last run either sent the model's text, or is code that finished and
-    that sent one of these messages or printed nothing."""
+    """Return whether a turn of an earlier process had already answered.
+
+    It had if it sent messages that must not be sent again, and if its last run sent the model's
+    text, or was code that finished and either sent one of these messages or printed nothing.
+    """
     if not runs:
         return False
     last, left = runs[-1], [row for row in sent if row.state in DO_NOT_RESEND]

@@ -32,7 +32,8 @@ from nekro_core.sandbox.tools.pool import PreviewOpener, SandboxToolLimits
 _MIB = 1024 * 1024
 _UPLOADED = 64 * _MIB  # maximum bytes of uploads in one box: a quarter of its disk
 LAST_WORDS_S = 5.0
-"""Maximum wait in seconds for writing and saving when a turn is cut off."""
+"""Maximum number of seconds for the last writes to the store and the saving of files when a turn is
+cut off."""
 
 
 class ChatBox:
@@ -86,11 +87,11 @@ class ChatBoxSource(BoxSource, Protocol):
 
 
 class ChatBoxes:
-    """Manages the boxes of all chats. The owner of a box is its chat's key. A sleeping box is one
-    that was saved and ended; its files are stored in ``folder``.
+    """Manages the boxes of all chats. The owner of a box is its chat's key. Putting a box to sleep
+    saves its files in ``folder`` and ends the box.
 
-    ``preview`` makes servers that run in boxes visible to browsers. ``equip`` is called with each
-    box that starts. The code that creates this object must run `watch` and await `aclose`.
+    ``preview`` lets browsers reach servers that run in boxes. ``equip`` is called with each box
+    that starts. The code that creates this object must run `watch` and await `aclose`.
     """
 
     def __init__(
@@ -182,9 +183,8 @@ class ChatBoxes:
 
     @asynccontextmanager
     async def copy(self, chat_key: ChatKey, folder: Path) -> AsyncIterator["ChatBoxes"]:
-        """Yield boxes of their own for one chat, with the files of its boxes as they were last
-        saved. They are stored in ``folder``, and are destroyed when the block ends. Raises
-        `OSError`."""
+        """Yield copies of one chat's boxes, with the files that these boxes last saved. The copies
+        keep their files in ``folder``. They are destroyed when the block ends. Raises `OSError`."""
         name = chat_key.file_name
         stored = self._folder / name
         if await anyio.Path(stored).exists():

@@ -1,7 +1,7 @@
 """Writes the result of a call as text for the store, and reads it again.
 
-A replay of a turn gives recorded results instead of calling plugins. Results that are no JSON, such
-as bytes and pictures, and long ones are not recorded.
+A replay of a turn uses recorded results instead of calling plugins. Long results, and results that
+cannot be written as JSON, such as bytes and pictures, are not recorded.
 """
 
 import json
@@ -23,8 +23,8 @@ MAX_RESULT = 16_384
 
 
 def result_text(outcome: Outcome, *, sent: bool) -> str:
-    """Return the result of a call as JSON. ``sent`` says whether the call sent a message. The
-    result is empty if it is not recorded."""
+    """Return the result of a call as JSON; empty if it must not be recorded. ``sent`` says whether
+    the call sent a message."""
     fields: dict[str, Any] = {"sent": True} if sent else {}
     match outcome:
         case ToolReturn(value, text, ends):
@@ -50,8 +50,8 @@ def result_text(outcome: Outcome, *, sent: bool) -> str:
 
 
 def recorded_outcome(text: str) -> tuple[Outcome, bool] | None:
-    """Return the outcome of a recorded result, and whether the call sent a message. None if the
-    result was not recorded."""
+    """Return the outcome of a recorded result, and whether the call sent a message. Return None if
+    the result was not recorded."""
     if not text:
         return None
     fields = json.loads(text)

@@ -1,13 +1,13 @@
 """Cuts Python source into whole top-level statements, line by line and as early as possible.
 
-Each line is scanned once, when it is complete. Between two lines the scanner stores what is still
-open: brackets, strings, and a compound statement that may still get an ``else``. So the time is
-linear in the length of the text. To parse all previous lines again for each line would take 18 s
+Each line is scanned once, when it is complete. Between two lines the scanner stores what is not
+closed yet: brackets, strings, and a compound statement that an ``else`` may continue. So the time
+is linear in the length of the text. Parsing all previous lines again for each line would take 18 s
 for 16,000 lines. `codeop` is not suitable: it separates ``if`` from ``else`` and splits ``match``.
 
 The compiler in the box decides whether code is correct. If a line can never become correct (an
-unclosed string, brackets that do not match), the statement ends there. So the error appears at
-once, and the rest of the reply is still read.
+unclosed string, brackets that do not match), the scanner ends the statement there. So the box
+reports the error at once, and the scanner reads on in the rest of the reply.
 """
 
 import re
@@ -37,14 +37,14 @@ _CODE_TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-# Characters that change nothing in the state within a logical line: names, numbers, operators and
-# blanks.
+# Characters that do not change the scanner's state within a logical line: names, numbers, operators
+# and blanks.
 _PLAIN = re.compile(r"[^\"'#\\()\[\]{}:`\n]*")
 _PREFIX = re.compile(r"\w*\Z")
-# Match where a string or its line may end, and escapes, which are skipped one at a time. The
-# patterns have no repetition: a repeated group stores a backtracking point for each round, and
-# possessive groups fail in CPython before 3.11.5, also in Debian 12's (gh-100061, gh-106052). The
-# alternatives use "|" and no sets, so that `re` can search for their first characters.
+# These patterns match a place where a string or its line may end, or one escape, which the caller
+# skips. They have no repetition: a repeated group stores a backtracking point for each round, and
+# possessive groups are wrong in CPython before 3.11.5, also in Debian 12's (gh-100061, gh-106052).
+# They have alternatives with "|" instead of sets, so that `re` can search for first characters.
 _STRING_STOP = {
     "'": re.compile(r"\\.|'|\n", re.DOTALL),
     '"': re.compile(r'\\.|"|\n', re.DOTALL),
@@ -163,8 +163,8 @@ class StatementScanner:
         return self.flush()
 
     def flush(self) -> list[CodeStatement]:
-        """Return the pending statement, complete or not, because the block has ended or is
-        broken."""
+        """Return the pending statement, even if it is incomplete. Call this at the end of the code
+        block, or if the block can never become correct."""
         source = "".join(self._lines[: self._used])
         statements = [CodeStatement(source, self._first_line)] if self._used else []
         self._reset()
@@ -261,7 +261,7 @@ class StatementScanner:
             self._last = "s"
             return position + len(top.quote)
         if position < len(text):
-            raise _Broken  # the line ended before its string
+            raise _Broken  # the line ended, but the string did not
         return position
 
     def _scan_formatted(self, text: str, position: int, top: _Open) -> int:

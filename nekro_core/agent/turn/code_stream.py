@@ -19,8 +19,8 @@ _TAG = re.compile(
     r"(?:[ \t][^<>\n]*)?>(?P<rest>[^\n]*\n)\Z",
     re.IGNORECASE,
 )
-# Models write "Here you are: ```python" and "1. ```python", although in Markdown these are no
-# fences.
+# Models write "Here you are: ```python" and "1. ```python". Markdown does not allow other text
+# before a fence, but here such a line opens a block too.
 _OPENING_LATE = re.compile(
     r"(?P<before>[^`\n]*)(?P<fence>`{3,})(?:python3?|py)[ \t]*\n\Z", re.IGNORECASE
 )
@@ -62,7 +62,7 @@ class CodeStream:
     def __init__(self, *, bare_code: bool = False) -> None:
         self._mode = _Mode.CODE if bare_code else _Mode.PROSE
         self.begun = bare_code
-        """Whether a code block has begun, so that its first statement will follow soon."""
+        """Whether a code block has begun."""
         self._scanner = StatementScanner()
         self._parts: list[str] = []
         self._part_length = 0
@@ -218,8 +218,8 @@ _SAMPLES = (
 
 def misread_samples() -> list[str]:
     """Split a few fixed samples of code, and return those that are split wrongly with this Python
-    version. `nekro doctor` calls this. With Debian 12's Python a class was once split in two,
-    because of a fault in its `re`."""
+    version. `nekro doctor` calls this. The `re` of Debian 12's Python has a fault because of which
+    an earlier version of the scanner split a class in two."""
     return ["".join(sample) for sample in _SAMPLES if _cut("".join(sample)) != list(sample)]
 
 

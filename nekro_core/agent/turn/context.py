@@ -48,10 +48,10 @@ _SHOWN_CODES = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryMarks:
-    """How a turn treats the records of the chat now, by their sequence numbers. The turn answers
-    ``unanswered`` records. ``waiting`` records are questions of other people, who get the next
-    turns. ``hidden`` records must not be in a prompt. ``unheard`` records were not passed to the
-    plugins' hooks yet, which may change or hide them."""
+    """Sets of sequence numbers that say how a turn must treat records of the chat. The turn answers
+    the records in ``unanswered``. The records in ``waiting`` are questions of other people, who get
+    the next turns. The records in ``hidden`` must not be in a prompt. The records in ``unheard``
+    were not passed to the plugins' hooks yet, which may change or hide them."""
 
     unanswered: frozenset[int]
     waiting: frozenset[int] = frozenset()
@@ -61,11 +61,12 @@ class HistoryMarks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
-    """The reason for a turn. ``trigger_record`` woke the turn. The turn answers the record's author
-    and has the author's rights. ``mark`` returns the current marks of records; they change because
-    people write while the turn runs. ``listen`` passes new messages to the plugins' hooks, which
-    may change or hide them. ``new_lines`` tells when the asker writes again. ``judge`` says why a
-    record is answered. ``resumed`` says that an earlier process began the turn."""
+    """The input of a turn. ``trigger_record`` woke the turn. The turn answers this record's author
+    and has the author's rights. ``mark`` returns the marks of records at this moment; they change
+    when people write while the turn runs. ``listen`` passes new messages to the plugins' hooks,
+    which may change or hide them. ``new_lines`` tells the turn when the asker writes again.
+    ``judge`` says why a record is answered. ``resumed`` says that an earlier process began the
+    turn."""
 
     chat_key: ChatKey
     trigger_record: Record
@@ -108,8 +109,8 @@ class TurnContext:
 
     @property
     def media(self) -> list[Media]:
-        """All media of the records, the newest record's first: if a box has no room for all, it
-        gets these."""
+        """All media of the records, those of the newest record first. If a box has no room for all,
+        it gets the first ones."""
         return [media for record in reversed(self.records) for media in media_of(record)]
 
     async def read_history(self) -> None:
@@ -128,7 +129,8 @@ class TurnContext:
         beginning = max((i for i, each in enumerate(records) if each.begins_anew), default=-1)
         records = records[beginning + 1 :] or [trigger]
         self._marks = self.request.mark(records)
-        # A message that arrived just now is left for the next read, with all that came after it.
+        # Plugins' hooks have not seen some new messages yet. Stop before the first of them: it and
+        # all later records are read before the next step.
         unheard = (i for i, each in enumerate(records) if each.seq in self._marks.unheard)
         records = records[: next(unheard, None)] or [trigger]
         through = records[-1].seq
@@ -177,8 +179,8 @@ class TurnContext:
         self.note_empty(reply.end)
 
     def note_empty(self, end: End) -> None:
-        """Note how an empty reply ended. If it ended at the limit of tokens, the model thinks so
-        much that the next request allows twice as many."""
+        """Note how an empty reply ended. If it ended at the limit of tokens, the model used all
+        tokens for thinking, so the next request allows twice as many."""
         if end == "length":
             self._reply_tokens *= 2
 
@@ -202,9 +204,9 @@ class TurnContext:
         functions: FunctionSet | None = None,
         profile: ModelProfile | None = None,
     ) -> tuple[ChatRequest, bool, PromptSources]:
-        """Return the request, whether its reply will be code without a fence, and what the request
-        is made of. If ``functions`` is given, the model calls them natively. The prompt is written
-        for the chat's model, unless ``profile`` is that of another one."""
+        """Return the request, whether its reply will be code without a fence, and the sources from
+        which the request is made. If ``functions`` is given, the model calls them natively. The
+        prompt is written for the chat's model, unless ``profile`` belongs to another model."""
         sources = PromptSources()
         policy = self._services.policies.of(self.chat_key)
         profile = profile or policy.model.profile
@@ -216,8 +218,9 @@ class TurnContext:
             sources.add_text("system", message_text(request.messages[0]), scope=SHARED)
             return _written_for(request, profile), profile.grammar, sources
         if self._found_before is None:
-            # Tools that this turn finds appear in its steps, so the prefix of its prompts does not
-            # change.
+            # The prefix of the prompt shows the tools that were found before the turn's first step.
+            # It does not change during the turn, so that providers can cache it. If the model finds
+            # more tools, it reads about them in the results of its steps.
             self._found_before = found
         view = await self._view(ctx, tools, profile)
         request = build_prompt(
@@ -337,9 +340,9 @@ class TurnContext:
         return {each.seq: judge(each).reason.value for each in asked}
 
     def _with_questions_last(self, turns: Mapping[str, TurnRow]) -> list[Record]:
-        """Return the records with the asker's questions last, since a small model answers the last
-        lines that it sees. Each past answer is placed after its question, because several people
-        may ask at the same time and get their answers one after another."""
+        """Return the records in an order for small models. The questions of the asker are last,
+        because a small model answers the last lines that it sees. Each past answer directly follows
+        its question. In the history, answers may follow other people's questions."""
         questions = [record for record in self.records if record.seq in self._marks.unanswered]
         past: list[Record] = []
         for record in self.records:
@@ -406,7 +409,7 @@ def chat_place(
 def _answered_last(
     records: Sequence[Record], turns: Mapping[str, TurnRow], run_id: str
 ) -> list[Record]:
-    """Return the records in another order: the records that this run answered come last."""
+    """Move the records that this run answered to the end, and return the result."""
     turn = turns.get(run_id)
     if turn is None:
         return [*records]

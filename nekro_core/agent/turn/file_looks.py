@@ -1,5 +1,5 @@
-"""Finds out what is in the files that people posted, before a prompt shows them for the first
-time."""
+"""Describes the content of files that people posted, before a prompt shows the files for the first
+time. Such a description is called a *look*."""
 
 from collections.abc import Sequence
 
@@ -13,20 +13,20 @@ from nekro_core.media.file_look import MOST_BYTES, FileLooker, LookKind, look_ki
 from nekro_core.store import Store, StoreError
 
 _WAIT_S = 10.0
-"""Maximum time in seconds that a prompt waits for the looks into its files. A look takes less than
-a second on an idle machine."""
+"""Maximum time in seconds that a prompt waits for the looks. A look into a file takes less than a
+second on an idle machine."""
 _MOST_FILES = 4
 """Maximum number of files, the newest ones, that one prompt looks into."""
 _TRIED = 1000
-"""Maximum number of records of which the bot remembers how often they were tried."""
+"""The bot remembers for at most this many records how often it tried to look into their files."""
 _MOST_TRIES = 2
-"""Maximum number of prompts that try to look into a record. A look may take too long because the
-machine is busy, or because the file does harm."""
+"""Maximum number of prompts that try to look into a record's files. A first try may fail because
+the machine is busy. If the second try fails too, the file itself is probably the cause."""
 
 
 class FileLooks:
-    """Looks into posted files, and stores in their records what is in them. A record is looked into
-    once."""
+    """Looks into posted files, and stores the looks in their records. A file that has a look is not
+    opened again."""
 
     def __init__(self, store: Store, media: MediaStore, reader: FileLooker) -> None:
         self._store = store
@@ -35,8 +35,8 @@ class FileLooks:
         self._tried: dict[int, int] = {}
 
     async def look_into(self, records: Sequence[Record]) -> list[Record]:
-        """Return the records, those with files that nobody has looked into with the new looks.
-        Files whose look takes too long stay as they are."""
+        """Look into the files of these records that have no look yet. Return the records with the
+        new looks. If a look takes too long, its record is returned unchanged."""
         wanted = [each for each in records if self._wants(each)][-_MOST_FILES:]
         if not wanted:
             return [*records]

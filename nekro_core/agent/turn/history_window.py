@@ -1,4 +1,5 @@
-"""Cuts a chat's history to the window of its prompts, and adds what the bot's code did in it."""
+"""Cuts a chat's history to the window that prompts show, and adds lines about the code that the bot
+ran in earlier turns."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +15,7 @@ from nekro_core.llm.tokens import estimate_tokens
 from nekro_core.store.runs import RunRepository
 
 _SHARE = 4
-"""The history gets at most this fraction of the model's context: a quarter."""
+"""The history gets at most one part in this many of the model's context: a quarter."""
 
 
 async def in_window(

@@ -1,8 +1,8 @@
 """Sends the words of a reply while the model writes the rest of it.
 
-Finished paragraphs are sent. On a platform that can edit messages they are one message that grows;
-elsewhere they are a few messages. If code follows the words, what was sent stays, and nothing more
-of the words is sent.
+Finished paragraphs are sent. On a platform that can edit messages, the bot sends one message and
+adds to it by edits (the message *grows*); on other platforms it sends a few messages. If code
+follows the words, the words that were sent stay in the chat, and the rest is not sent from here.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,16 +18,17 @@ from nekro_core.delivery.errors import DeliveryError
 from nekro_core.plugins.authoring.services import MessageEditor, MessageSender
 
 LEAST_CHARS = 80
-"""Words are sent only after this many characters: in code mode because a block may still follow
-(docs/decisions/0043-words-as-they-are-written.md has the figures), and elsewhere so that "Sure!" is
-no message of its own."""
+"""Words are sent only after this many characters. In code mode, code may follow a shorter text
+(docs/decisions/0043-words-as-they-are-written.md has the figures). In tool mode, this keeps a short
+"Sure!" from becoming a separate message."""
 _BLOCK = ("`", "~", "<")
 """A line that begins like this may begin a block of code."""
 _PART_CHARS = 600
-"""Minimum number of characters of each further message on a platform that cannot edit. Shorter
-parts would fill a group with messages."""
+"""Minimum number of characters of each message after the first one, on a platform that cannot edit
+messages. Shorter parts would fill a group with messages."""
 _MOST_PARTS = 4
-"""Maximum number of messages on such a platform before the reply has ended."""
+"""Maximum number of messages that are sent before the reply has ended, on a platform that cannot
+edit messages."""
 _LEAST_PAUSE_S = 0.1
 """Minimum number of seconds between two edits, also if the platform allows more."""
 
@@ -38,18 +39,19 @@ class _State(Enum):
     GROWING = auto()
     """A message was sent, and grows by edits."""
     IN_PARTS = auto()
-    """Each part is a message."""
+    """Each part of the words is sent as a separate message."""
     OVER = auto()
     """Nothing more is sent while the model writes."""
 
 
 class LiveWords:
-    """The words of one reply. The task that reads the reply calls `write`, `block_began` and `end`.
-    Another task runs `send_finished`. Afterwards the turn calls `finish`, unless code followed.
+    """Sends the words of one reply. The task that reads the reply calls `write`, `block_began` and
+    `end`. Another task runs `send_finished`. Afterwards the turn calls `finish`, unless code
+    followed the words.
 
     ``begin`` stores a run for the words and returns its id. ``least_chars`` is the number of
-    characters before which nothing is sent. With ``code_may_follow``, nothing is sent before the
-    line after it has begun, because it may begin a block.
+    characters before which nothing is sent. With ``code_may_follow``, a paragraph is sent only when
+    the next line has begun in a way that does not open a block of code.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class LiveWords:
 
     @property
     def sent(self) -> str:
-        """The words that were sent, or may have been."""
+        """The words that were sent, or that may have been sent."""
         return self._written.text[: self._sent].strip()
 
     @property
@@ -105,7 +107,7 @@ class LiveWords:
             self._news.set()
 
     def block_began(self) -> None:
-        """Note that code follows: nothing more of the words is sent."""
+        """Note that code follows the words. `send_finished` then ends."""
         self._ended = True
         self._news.set()
 
@@ -130,8 +132,8 @@ class LiveWords:
                 self._news.set()
 
     async def finish(self, tail: str = "") -> str:
-        """Finish the message that grows, if there is one. Returns the words that are left to be
-        sent. ``tail`` is added to the end of the words."""
+        """Add ``tail`` to the words. If a message grows by edits, add the rest of the words to it.
+        Returns the words that were not sent; the caller must send them."""
         self._written.write(tail)
         if self._state is _State.GROWING and self.rest:
             await self._wait_for_edit()
@@ -139,7 +141,7 @@ class LiveWords:
         return self.rest
 
     def _ready(self) -> bool:
-        """Return whether there is something to send now."""
+        """Return whether a message or an edit can be sent now."""
         if self._ended or self._state is _State.OVER:
             return False
         written = self._written
@@ -159,7 +161,7 @@ class LiveWords:
         return True
 
     async def _send_part(self, end: int) -> None:
-        """Send the words up to here as a message."""
+        """Send the unsent words up to the position ``end`` as a message."""
         self.begun = True
         if not self.run_id:
             self.run_id = await self._begin()
@@ -188,8 +190,8 @@ class LiveWords:
             self._state = _State.IN_PARTS if self._parts < _MOST_PARTS else _State.OVER
 
     async def _grow(self, end: int) -> None:
-        """Replace the message's text by the words up to here. If the platform refuses, the message
-        stays as it is, and the words after it become another message."""
+        """Edit the message, so that it has the words up to the position ``end``. If the platform
+        refuses, the message stays as it is, and the further words become other messages."""
         assert self._editor is not None, "only an editor lets a message grow"
         words = self._written.text[self._message_from : end].strip()
         said = (Text(words, markdown=True),)
@@ -203,8 +205,8 @@ class LiveWords:
             self._state = _State.IN_PARTS
 
     async def _wait_for_edit(self, *, until_end: bool = False) -> None:
-        """Wait as long as the platform demands between two edits. With ``until_end``, the wait is
-        over when the reply has ended."""
+        """Wait as long as the platform demands between two edits. With ``until_end``, stop waiting
+        when the reply has ended."""
         pause = max(self._every_s or 0.0, _LEAST_PAUSE_S)
         with anyio.move_on_after(self._changed_at + pause - anyio.current_time()):
             while not (until_end and self._ended):
@@ -216,8 +218,8 @@ class LiveWords:
 
 
 class WithoutRepeats:
-    """A `MessageSender` for the calls of a reply whose words were sent while it was written. A
-    message with the same words is not sent again."""
+    """A `MessageSender` for the calls of a reply whose words were sent while the model wrote them.
+    If a call sends a message with the same words, the message is not sent again."""
 
     def __init__(self, outgoing: MessageSender, words: LiveWords) -> None:
         self._outgoing = outgoing

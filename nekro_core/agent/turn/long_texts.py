@@ -17,9 +17,9 @@ WriteFile = Callable[[str, bytes], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class BoundedText:
-    """A text for the model. ``path`` is the file in the box that has all of it; empty if the text
-    was short, or if no file could be written. ``left_out`` is the number of characters that the
-    model is not shown."""
+    """A text for the model, shortened if necessary. ``path`` is the file in the box with the whole
+    text; empty if the text was short, or if the file could not be written. ``left_out`` is the
+    number of characters that the model is not shown."""
 
     text: str
     path: str = ""
@@ -27,9 +27,9 @@ class BoundedText:
 
 
 async def bounded_text(text: str, limit: int, name: str, write: WriteFile | None) -> BoundedText:
-    """Shorten a text to about ``limit`` characters: its beginning and its end. A longer text is
-    written whole to the file ``name`` in the folder `RESULTS`. Without ``write`` there is no
-    box."""
+    """Shorten a text that is longer than ``limit`` characters to its beginning and its end, and
+    write the whole text to the file ``name`` in the folder `RESULTS`. ``write`` is None if there is
+    no box."""
     if len(text) <= limit:
         return BoundedText(text)
     path = await write_result(name, text.encode("utf-8", "replace"), write)

@@ -68,7 +68,8 @@ class NativeReader:
 
     @property
     def begun(self) -> bool:
-        """Whether words were sent. Calls are carried out later."""
+        """Whether words of the reply were sent, so that the reply must not be dropped. Calls are
+        carried out only after the whole reply has arrived, so they do not count here."""
         return self._words is not None and self._words.begun
 
     def usage(self, request: ChatRequest) -> RequestUsage:

@@ -1,9 +1,10 @@
 """Runs a turn in which the model calls functions natively instead of writing code.
 
 Everything else is as in `Turn`. A step with calls leads to another step if the model must see their
-results. Text of the model is always sent to the chat; if the reply also has calls, the text is sent
-before the calls are carried out. A reply without calls ends the turn. An empty reply ends the turn
-only if people have got an answer, or if it is the second empty reply.
+results. Text of the model is sent to the chat; if the reply also has calls, the text is sent before
+the calls are carried out. Beside calls whose results only confirm what was done, it is sent after
+them, and not at all if one of them fails. A reply without calls ends the turn. An empty reply ends
+the turn only if people have got an answer, or if it is the second empty reply.
 """
 
 import anyio
@@ -20,6 +21,7 @@ from nekro_core.agent.turn.recorder import SAID_BESIDE
 from nekro_core.agent.turn.report import (
     DO_NOT_RESEND,
     NOBODY_HAS_SEEN,
+    WORDS_UNSENT,
     json_call_report,
     native_empty_report,
     native_step_report,
@@ -43,8 +45,12 @@ class NativeTurn(Turn):
         reply = await self._read_reply(runner)
         if not reply.calls:
             return await self._decide_without_calls(reply, runner)
-        beside = await self._send_words_beside(reply, runner.words)
+        held = self._are_words_held(reply, runner)
+        beside = [] if held else await self._send_words_beside(reply, runner.words)
         answers = await self._carry_out(runner, reply)
+        unsent = held and any(each.failed for each in answers)
+        if held and not unsent:
+            beside = await self._send_words_beside(reply, runner.words)
         sent = await self._recorder.sent_in_run(runner.run_id)
         answered = any(row.state in DO_NOT_RESEND for row in (*beside, *sent))
         self._replies.sent = self._replies.sent or answered
@@ -54,6 +60,8 @@ class NativeTurn(Turn):
         more = self._next_reply_lines(failed=failed)
         if failed and not self._replies.sent:
             more.insert(0, NOBODY_HAS_SEEN)
+        if unsent:
+            more.insert(0, WORDS_UNSENT)
         report = native_step_report(reply, beside, more)
         self._context.add_native_step(reply.prose, tuple(answers), report)
         if failed:
@@ -107,6 +115,15 @@ class NativeTurn(Turn):
         seconds = self._services.clock() - began
         await self._recorder.end_calls(runner.run_id, runner.calls, output, seconds)
         return answers
+
+    def _are_words_held(self, reply: NativeReply, runner: StepRunner) -> bool:
+        """Return whether the text beside the calls is sent after them, and only if none fails: the
+        results of all of them only confirm what was done, so the text probably promises it."""
+        functions = runner.step.functions
+        if not reply.prose or functions is None or (runner.words and runner.words.run_id):
+            return False
+        called = (functions.names.get(each.name) for each in reply.calls)
+        return all(tool is not None and tool.confirms for tool in called)
 
     async def _send_words_beside(
         self, reply: NativeReply, words: LiveWords | None

@@ -9,19 +9,19 @@ from nekro_core.system.errors import NekroError
 
 MOST_RESTARTS = 5
 """Maximum number of times that one turn drops a request because the asker wrote again. Each dropped
-request costs its prompt, and a person who never pauses would never get an answer."""
+request costs money. Without a limit, a person who never pauses would never get an answer."""
 
 
 class AskerWroteAgain(NekroError):
-    """The asker wrote a new line while nothing of the reply had run or was sent."""
+    """The asker wrote a new line before any part of the reply had run or was sent."""
 
 
 class NewLines:
     """The lines that the asker writes while the turn runs.
 
-    ``listen`` passes new messages to the plugins' hooks. ``corrects`` says of a record, after the
-    hooks have seen it, whether it may change what the asker wants: it is no command, no plugin took
-    it, and it is not for another person.
+    ``listen`` passes new messages to the plugins' hooks. Afterwards ``corrects`` says whether a
+    record may change the asker's question. A command, a message that a plugin has handled, and a
+    message to another person do not change it.
     """
 
     def __init__(
@@ -40,8 +40,8 @@ class NewLines:
         self._news.set()
 
     async def correction(self, after: int) -> None:
-        """Wait until the asker has written a line that may change what they want. The request shows
-        the records up to the sequence number ``after`` already."""
+        """Wait until the asker has written a line that may change the question. Lines up to the
+        sequence number ``after`` do not count, because the request shows them."""
         while True:
             await self._news.wait()
             records, self._records = self._records, []

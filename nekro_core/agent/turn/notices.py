@@ -12,8 +12,8 @@ from nekro_core.store import StoreError
 
 
 class NoticeSender:
-    """Sends sentences of the catalogue in the language that ``language`` returns. If it is empty,
-    they are in the language of the people who wrote last."""
+    """Sends sentences of the catalogue in the language that ``language`` returns. If ``language``
+    returns an empty text, the sentences are in the language of the people who wrote last."""
 
     def __init__(
         self,

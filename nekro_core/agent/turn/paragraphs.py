@@ -14,8 +14,7 @@ class Paragraphs:
     """The text of one reply so far, and how much of it is finished.
 
     A paragraph is finished at the empty line after it. A heading and a line that ends with a colon
-    belong to the next paragraph. A fenced block is one with what surrounds it up to an empty line
-    outside of the fence.
+    belong to the next paragraph. Empty lines inside a fenced block do not end a paragraph.
     """
 
     def __init__(self) -> None:
@@ -23,7 +22,8 @@ class Paragraphs:
         self.finished = 0
         """The number of characters up to the end of the last finished paragraph."""
         self.whole_lines = 0
-        """The number of characters up to the end of the last finished line outside of a fence."""
+        """The number of characters up to the end of the last line that may be sent: the line is
+        complete, is not inside a fence, and does not announce the next line."""
         self._line = 0
         self._fence = ""
         self._last = ""

@@ -16,10 +16,10 @@ from nekro_core.llm.model import ChatModel, ChatRequest, ModelError, RequestUsag
 from nekro_core.system.errors import NekroError
 
 _MAX_TOKENS = 1024
-"""Maximum tokens of the reply."""
+"""Maximum number of tokens of the reply."""
 _MOST_RECORDS = 200
 _LIMIT_S = 120.0
-"""Longest time of a trial in seconds."""
+"""Maximum number of seconds of a trial."""
 
 
 class NothingToAnswer(NekroError):
@@ -31,8 +31,8 @@ class PersonaTrial:
     """The outcome of a trial.
 
     Attributes:
-        reply: What the bot would write. Nothing of it was sent or stored.
-        question: The record that it answers.
+        reply: The text that the bot would write. It was neither sent nor stored.
+        question: The record that the reply answers.
         model: The name of the model.
         seconds: How long the request took.
         usage: The tokens of the request; None if the endpoint reported none.
@@ -57,15 +57,15 @@ async def try_persona(
 ) -> PersonaTrial:
     """Ask the model how it would answer the last message of a chat with another persona.
 
-    The prompt has the rules for a model that writes plain words, no functions and no additions of
-    plugins. Nothing is sent, stored or counted in quotas.
+    The prompt has the rules for a model that writes plain words. It has no functions and no
+    additions of plugins. The reply is not sent, stored or counted in quotas.
 
     Args:
         services: The bot's services.
         chat_key: The chat whose history is used.
         persona: The text of the persona.
         last: How many of the newest records are shown, 1 to 200.
-        model: The model to ask; None for the chat's own.
+        model: The model to ask; None for the chat's model.
 
     Returns:
         The reply and its cost.
@@ -138,6 +138,6 @@ def _is_question(record: Record) -> bool:
 
 
 def _since_reset(records: Sequence[Record]) -> list[Record]:
-    """Return the records since the conversation last began anew."""
+    """Return the records after the last reset of the conversation."""
     beginning = max((i for i, each in enumerate(records) if each.begins_anew), default=-1)
     return list(records[beginning + 1 :])

@@ -16,6 +16,9 @@ _MARKED_SILENCE = re.compile(
     re.IGNORECASE,
 )
 _BARE_SILENCE = re.compile(r"<?no[_-](?:reply|response|answer|output)>?\.?", re.IGNORECASE)
+SILENT_CODE = "pass"
+"""In code mode, a reply that is only this word means silence, even without the code fence, which
+some models leave out. The prompt tells the model so. In tool mode the word may be an answer."""
 _WRAPPED = re.compile(
     r"\A\s*(?:```[a-z_]*|<(?:tool_call|function_call|function|tool)>)?\s*(?P<json>[\[{].*[\]}])\s*"
     r"(?:```|</(?:tool_call|function_call|function|tool)>)?\s*\Z",
@@ -23,7 +26,7 @@ _WRAPPED = re.compile(
 )
 _NOT_WORDS = ("{", "[", "<", "```", "~~~")
 _MOST_CHARS = 100_000
-"""Longer replies are not read as JSON."""
+"""Maximum number of characters of a reply that is parsed as JSON."""
 _NAMES = ("name", "function", "tool", "tool_name", "function_name", "action")
 _ARGUMENTS = ("arguments", "args", "parameters", "params", "input", "kwargs", "action_input")
 _CODE_RUNNERS = frozenset({"python", "code_interpreter", "execute_python", "run_python", "exec"})
@@ -39,14 +42,14 @@ def is_silence(text: str) -> bool:
 
 
 def may_be_no_words(beginning: str) -> bool:
-    """Return whether a reply that begins like this may be silence, a call or code, so that its
-    beginning must not be sent before its end is known."""
+    """Return whether a reply that begins like this may turn out to be silence, a call or code. Do
+    not send such a beginning before the whole reply is known."""
     return beginning.lstrip().startswith(_NOT_WORDS) or is_silence(beginning)
 
 
 def json_calls(text: str, is_tool: Callable[[str], bool]) -> list[FunctionCall]:
-    """Return the calls if a whole reply is JSON that calls tools; else nothing. ``is_tool`` says
-    whether a function of this name exists."""
+    """If a whole reply is JSON that calls tools, return the calls; otherwise an empty list.
+    ``is_tool`` says whether a function of this name exists."""
     found = _WRAPPED.match(text) if len(text) <= _MOST_CHARS else None
     if found is None:
         return []

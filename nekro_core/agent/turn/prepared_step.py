@@ -22,8 +22,8 @@ class PreparedStep:
 
     ``tools`` are the tools that this chat may use now. ``offered`` are the tools of all chats of
     the chat's adapter. ``functions`` is set if the model calls functions natively. ``changes`` is
-    the value of `MessageRepository.changes` just before the history was read. ``sources`` says what
-    the request is made of.
+    the value of `MessageRepository.changes` just before the history was read. ``sources`` are the
+    texts and records from which the request is made.
     """
 
     run_id: str
@@ -57,8 +57,8 @@ class PreparedTurn:
 
 
 def uses_native_calls(services: PromptServices, chat_key: ChatKey) -> bool:
-    """Return whether the model calls functions natively in this chat instead of writing code. A
-    model that does not support native calls writes code, even if the settings say otherwise."""
+    """Return True if the model calls functions natively in this chat; False if it writes code. A
+    model that does not support native calls writes code, whatever the settings say."""
     policy = services.policies.of(chat_key)
     return policy.mode == "tools" and policy.model.profile.functions
 

@@ -9,7 +9,7 @@ from nekro_core.tools.names import ToolSet
 def try_parse(source: str) -> ast.Module | None:
     """Parse source. Returns None if it is not valid Python."""
     with warnings.catch_warnings():
-        # Our log needs no warnings about "\\d" in the model's strings.
+        # Keep warnings about the model's strings, such as "\\d", out of the log.
         warnings.simplefilter("ignore")
         try:
             return ast.parse(source)
@@ -18,15 +18,15 @@ def try_parse(source: str) -> ast.Module | None:
 
 
 def count_statements(source: str) -> int:
-    """Count statements in the way the code in the box does: ``a; b`` counts as two, invalid source
-    as one."""
+    """Count statements as the code in the box counts them: ``a; b`` is two statements, and invalid
+    source is one."""
     tree = try_parse(source)
     return 1 if tree is None else len(tree.body)
 
 
 def is_no_op(text: str) -> bool:
-    """Return whether a reply, or its code, does nothing on purpose: it has only ``pass`` or
-    comments. An empty block does not count, because models write it by accident."""
+    """Return True if a reply, or its code, has only ``pass`` or comments: the model intends to do
+    nothing. An empty block gives False, because models write it by accident."""
     lines = (line.strip() for line in text.splitlines())
     code = "\n".join(line for line in lines if not line.startswith(("```", "~~~")))
     tree = try_parse(code) if code.strip() else None

@@ -1,4 +1,5 @@
-"""Stores a turn's actions and costs while the turn runs, so that they are known after a crash."""
+"""Stores a turn's actions and costs while the turn runs, so that the next process knows them after
+a crash."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -38,8 +39,8 @@ SAID_PART = "said_part"
 """`RunRecord.stop` of a run that sent a part of a text, or that could not send a text as a whole.
 The runs after it send the rest."""
 SAYING = "saying"
-"""`RunRecord.stop` of a run that sends words while the model writes on. It stays if the process
-ends meanwhile."""
+"""`RunRecord.stop` of a run that sends words while the model writes more. The value is replaced at
+the end of the run. If the process ends during the run, it stays."""
 WORDS = frozenset({SAID, SAID_BESIDE, SAID_PART, SAYING})
 """The values of `RunRecord.stop` of runs that sent the model's text."""
 ANSWERED = "answered"
@@ -65,13 +66,23 @@ class StepCost:
     price_source: str = PriceSource.UNKNOWN
 
 
+def _mark_retrieved(written: asyncio.Future[Any]) -> None:
+    """Keep asyncio from logging a failure for which nobody waits, because the turn is over."""
+    if not written.cancelled():
+        written.exception()
+
+
 class SharedWrite(Awaitable[_Written]):
-    """A write whose outcome may be awaited several times. If a task is cancelled while it waits,
-    the others still get the outcome. (To cancel a task cancels the future that it awaits. So after
-    a recall while the turn's row was written, the turn could not be ended.)"""
+    """A write whose outcome several tasks may await. If one of them is cancelled, the others still
+    get the outcome.
+
+    Without this class, the cancellation of a task also cancels the future that the task awaits. So
+    a recall during the write of the turn's row would make it impossible to end the turn.
+    """
 
     def __init__(self, written: Awaitable[_Written]) -> None:
         self._written = asyncio.ensure_future(written)
+        self._written.add_done_callback(_mark_retrieved)
 
     def __await__(self) -> Generator[Any, None, _Written]:
         return asyncio.shield(self._written).__await__()
@@ -79,9 +90,9 @@ class SharedWrite(Awaitable[_Written]):
 
 class TurnRecorder:
     """Records one turn. ``begin`` writes the turn's row. It is called shortly after
-    `begin_after_request`, or earlier if another method must write first. No code runs before the
-    row is written. If the process dies earlier, the question is still unanswered in the store, and
-    the next process finds it."""
+    `begin_after_request`, or earlier if another method must write something. Code runs only after
+    the row is written. If the process ends before that, the question is still unanswered in the
+    store, and the next process finds it."""
 
     def __init__(
         self,
@@ -102,12 +113,12 @@ class TurnRecorder:
         self._through = through_seq
         self._position = 0
         self._text_position = 0
-        """The step to which a text belongs that is sent now: the last one that has ended."""
+        """The number of the last step that has ended. A text that is sent belongs to this step."""
         self._chat_key = chat_key
 
     def begin_after_request(self) -> None:
-        """Write the turn's row when the request to the model has been sent. An earlier commit would
-        delay the request."""
+        """Write the turn's row a moment later, when the request to the model has been sent. A
+        commit before that would delay the request."""
         asyncio.get_running_loop().call_later(_REQUEST_SENT_S, self._begin_now)
 
     def _begin_now(self) -> Awaitable[TurnRow]:
@@ -129,7 +140,7 @@ class TurnRecorder:
         return self._turn.turn_id
 
     def known_turn_id(self) -> int:
-        """Return the turn's number; 0 while its row is not stored."""
+        """Return the turn's number; 0 as long as the turn's row is not stored."""
         return self._turn.turn_id if self._turn is not None else 0
 
     async def is_begun(self) -> bool:
@@ -147,7 +158,7 @@ class TurnRecorder:
         return self._through
 
     async def continue_after(self, steps: list[Step]) -> None:
-        """In a resumed turn, continue the numbers of its earlier steps."""
+        """In a resumed turn, number the new steps after these earlier steps."""
         self._replies = {step.position: step.reply for step in steps}
         self._position = max((step.position + 1 for step in steps), default=0)
         self._text_position = max(self._position - 1, 0)
@@ -159,7 +170,7 @@ class TurnRecorder:
             await self._store.turns.seen(await self.turn_id(), seq)
 
     async def begin_words(self, run_id: str) -> None:
-        """Store that words of the present step are about to be sent while the model writes on."""
+        """Store that words of the running step will be sent next, while the model writes more."""
         await self._store.runs.begin(
             run_id,
             self._chat_key,
@@ -170,8 +181,8 @@ class TurnRecorder:
         )
 
     async def begin_run(self, run_id: str, code: str = "", stop: str = "") -> None:
-        """Store that a text of the last step is about to be sent. ``code`` are the native calls
-        that led to it. ``stop`` is stored until the run has ended."""
+        """Store that a text of the last ended step will be sent next. ``code`` are the native calls
+        that led to the text. ``stop`` is stored until the run has ended."""
         await self._store.runs.begin(
             run_id,
             self._chat_key,
@@ -191,7 +202,8 @@ class TurnRecorder:
         )
 
     def save_calls(self, run_id: str, calls: Sequence[ToolCall]) -> object:
-        """Begin to store calls that have begun or ended, so that a restart knows about them."""
+        """Begin to store calls that have begun or ended. The next process reads them after a
+        restart."""
         return self._store.runs.add_calls(run_id, calls)
 
     async def _save_unsaved(self, run_id: str, calls: RunCalls) -> None:
@@ -200,7 +212,7 @@ class TurnRecorder:
 
     async def end_words(self, run_id: str, stop: str = SAID, code: str | None = None) -> None:
         """Store that a run without code has ended: its text was sent, or sending it failed.
-        ``code`` are the native calls that led to the text; None leaves them as they are."""
+        ``code`` are the native calls that led to the text; None keeps the stored value."""
         await self._store.runs.end(run_id, output="", stop=stop, seconds=0.0, code=code)
 
     async def end_calls(self, run_id: str, calls: RunCalls, output: str, seconds: float) -> None:
@@ -239,8 +251,8 @@ class TurnRecorder:
         error: str = "",
     ) -> None:
         """Store a reply, its cost, and what the model was shown. ``tail`` is the part of the reply
-        that did not run. ``watch`` has the request that was sent, ``sources`` what it is made of.
-        ``error`` says why nothing of the reply was used."""
+        that did not run. ``watch`` has the request that was sent, ``sources`` the texts and records
+        from which it was made. ``error`` says why no part of the reply was used."""
         turn_id = await self.turn_id()
         step = Step(
             position=self._position,
@@ -263,8 +275,8 @@ class TurnRecorder:
         self._position += 1
 
     async def end_without_reply(self, watch: StepWatch, sources: PromptSources, error: str) -> None:
-        """Store what the model was shown, and why it gave no reply. If it cannot be stored, the log
-        says so."""
+        """Store what the model was shown, and why the model gave no reply. If the store fails, the
+        error is only logged."""
         self._failed = True
         self._text_position = self._position
         try:

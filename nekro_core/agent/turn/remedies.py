@@ -1,4 +1,4 @@
-"""Says in one line what a model can do about an error of its code."""
+"""Writes the line of a report that says what a model can do about an error of its code."""
 
 import re
 
@@ -12,9 +12,9 @@ _SHELL = "shell"
 
 
 def remedy_line(reply: ModelReply, *, seconds: float, has_shell: bool) -> str:
-    """Return what the model can do about the end of a run; empty if nothing is known. ``seconds``
-    is the time limit of a run. ``has_shell`` says whether the model may call a function `shell`,
-    whose commands outlive the run."""
+    """Return what the model can do about an error that has ended a run; empty if nothing is known.
+    ``seconds`` is the time limit of a run. ``has_shell`` says whether the model may call the
+    function `shell`; a command that it starts is not ended with the run."""
     if reply.result is None:
         return ""
     if reply.result.stop is StopReason.TIMEOUT:

@@ -25,7 +25,7 @@ _UNFINISHED: dict[End, str] = {"broken": "turn.broke_off", "length": "turn.cut_s
 
 
 _PLACES = ("\n\n", "\n", "。", "！", "？", ". ", "! ", "? ", " ")
-"""Where a text is cut into halves, best first."""
+"""The places at which a text may be cut in two, the best place first."""
 
 
 def without_beginning(text: str, beginning: str) -> str:
@@ -39,8 +39,8 @@ def without_beginning(text: str, beginning: str) -> str:
 
 
 def in_parts(text: str, most: int) -> list[str]:
-    """Cut a text into parts of at most ``most`` characters, if possible between paragraphs. A text
-    that is too long is cut near its middle, and so on."""
+    """Cut a text into parts of at most ``most`` characters. A text that is too long is cut near its
+    middle, if possible between two paragraphs; each half that is too long is cut again."""
     text = text.strip()
     if len(text) <= max(most, 1):
         return [text] if text else []
@@ -68,7 +68,7 @@ class TurnReplies:
         self.outgoing: MessageSender = services.outbox
         self._notices = services.notices
         self.said_before = ""
-        """In a resumed turn: the words of an unfinished reply that people have got."""
+        """In a resumed turn: the words of an unfinished reply that were sent before the restart."""
         self._messages = services.store.messages
         self._editor = services.editor
         self._streams = services.settings.stream_words
@@ -78,9 +78,9 @@ class TurnReplies:
         self._box = box
 
     def live_words(self, *, natively: bool) -> LiveWords | None:
-        """Return what sends the words of the next reply while the model writes them. None if the
-        settings say otherwise, or if the turn is resumed: then the whole reply must be known, to
-        tell what of it people have got already."""
+        """Return the `LiveWords` for the next reply, which send words while the model writes.
+        Return None if the settings switch this off. Return None also if the turn is resumed: only
+        the whole reply shows which part of it was sent before the restart."""
         if not self._streams or self._context.request.resumed:
             return None
         return LiveWords(
@@ -115,8 +115,8 @@ class TurnReplies:
             await self._send_or_halve(rest, stop=stop, code=code)
 
     async def live_rows(self, words: LiveWords | None) -> list[DeliveryRow]:
-        """Return a row for the words that were sent while the model wrote them. It has all of these
-        words, also if they are a message that has grown since it was sent."""
+        """Return one delivery row with all words that were sent while the model wrote them. The
+        stored row of a message that grew by edits has only its first words."""
         if words is None or not words.run_id:
             return []
         rows = await self._recorder.sent_in_run(words.run_id)
@@ -125,10 +125,10 @@ class TurnReplies:
     async def recover_live(
         self, runs: Sequence[RunRecord], rows: Sequence[DeliveryRow]
     ) -> list[DeliveryRow]:
-        """In a resumed turn, find out which words of an unfinished reply people have got. A message
-        that was growing is edited once more, so that it shows exactly the words in the chat's
-        history: the process may have ended between an edit and its record. Returns the rows of the
-        turn, those of such messages with the words that people see."""
+        """In a resumed turn, find out which words of an unfinished reply were sent. If a message
+        was growing by edits, the process may have ended between an edit and the change of the
+        history. So the message is edited once more to the words in the history. Returns the rows of
+        the turn; the rows of such messages have the words that people see."""
         unfinished = {run.run_id for run in runs if run.stop == SAYING}
         shown = {
             row.delivery_id: await self._with_shown_words(row)
@@ -171,8 +171,8 @@ class TurnReplies:
         return f"\n\n{self._notices.text(self._people_said(), notice)}" if notice else ""
 
     async def _send_or_halve(self, text: str, *, stop: str, code: str) -> None:
-        """Send a text whole. If it needs more messages than one run may send, because the platform
-        has no files, send it in parts, each with its own run."""
+        """Send a text as a whole. If the platform cannot send files and the text needs more
+        messages than one run may send, send the text in parts, each with a separate run."""
         run_id = await self.begin_words(code)
         chat_key = self._context.chat_key
         parts: list[str] = []

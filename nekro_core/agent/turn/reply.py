@@ -23,7 +23,8 @@ from nekro_core.llm.tokens import estimate_usage
 from nekro_core.sandbox.box import Run, RunResult, SandboxError, StopReason
 
 _CANCEL_S = 2.0
-"""Maximum wait in seconds for a cancelled run. A box answers within 0.1 s or is destroyed."""
+"""Maximum wait in seconds for the end of a cancelled run. A box confirms the end within 0.1 s or is
+destroyed."""
 
 End = Literal["whole", "cut", "length", "broken"]
 """How a reply ended: by itself (``whole``), because its run had ended (``cut``), at a length limit
@@ -109,9 +110,8 @@ class ReplyReader:
         on_end: Callable[[], object] = _ignore,
     ) -> None:
         """``keeps_values`` says that the run continues with the variables of earlier code.
-        ``words`` sends words while the model writes.
-        ``on_text`` is called with each text of the reply, ``on_end`` when the reply has ended,
-        before the code has."""
+        ``words`` sends words while the model writes. ``on_text`` is called with each piece of the
+        reply. ``on_end`` is called when the reply has ended; its code may still run."""
         self._on_text = on_text
         self._on_end = on_end
         self._model = model
@@ -135,7 +135,8 @@ class ReplyReader:
         self._box_error: SandboxError | None = None
 
     def expect(self, *, bare_code: bool) -> None:
-        """Say anew whether the reply will be code without a fence, before its first text."""
+        """Change whether the reply will be code without a fence. Call this before the first piece
+        of the reply, if another model answers than was expected."""
         self._code = CodeStream(bare_code=bare_code)
 
     @property
@@ -145,9 +146,9 @@ class ReplyReader:
 
     @property
     def begun(self) -> bool:
-        """Whether words were sent to the chat, or a statement to the box. If a run continues with
-        the variables of earlier code, it also counts when the run is started, because these
-        variables would be lost."""
+        """Whether the reply has had an effect, so that it must not be dropped: words were sent to
+        the chat, or a statement was sent to the box. If the run uses the variables of earlier code,
+        starting the run is an effect too, because dropping the run would lose the variables."""
         if self._words is not None and self._words.begun:
             return True
         return self._fed or (self._keeps_values and self._run_decided is not None)
@@ -159,8 +160,8 @@ class ReplyReader:
 
     async def read(self, request: ChatRequest) -> ModelReply:
         """Ask the model, read its reply and run the code. Raises `ModelError` only if no part of
-        the reply arrived. All other errors are returned in the result, since the reply was paid
-        for."""
+        the reply arrived. All other errors are returned in the result: the arrived part was paid
+        for, so it must be recorded."""
         result: RunResult | None = None
         try:
             async with anyio.create_task_group() as watchers:
@@ -223,7 +224,7 @@ class ReplyReader:
                 await self._execute(event, watchers)
 
     def _prepare(self, watchers: TaskGroup) -> anyio.Event:
-        """Start the run, if it is not started yet, while the model continues to write."""
+        """Start the run in a separate task, if it is not started yet."""
         if self._run_decided is None:
             self._run_decided = anyio.Event()
             watchers.start_soon(self._make_run, self._run_decided, name="beginning of the run")

@@ -47,8 +47,9 @@ _CODE = 2000
 restart."""
 _ARGUMENTS = 300
 _CALLS, _SHORT = 12, 120
-"""Maximum number of carried out calls in a report, and of characters of each call's arguments."""
+"""Maximum number of calls that a report lists, and of characters of each call's arguments."""
 NOBODY_HAS_SEEN = "[note] Nobody has seen anything from you yet."
+WORDS_UNSENT = "[note] Your words were not sent: a call beside them failed."
 _ENDS = {
     "length": (
         "[error] Your reply was too long and was cut off here.",
@@ -60,13 +61,13 @@ _ENDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """What a step did besides its reply.
+    """The effects of a step.
 
-    ``output`` is what its code printed, shortened. ``sent`` are its messages. ``said`` says that
-    the first of them are words that were sent while the model wrote them. ``seen`` says whether
-    people have got anything from the turn so far. ``again`` says that the output is the same as
-    that of the previous step, and ``nothing`` that the step sent nothing and printed nothing.
-    ``more`` are further lines for the model.
+    ``output`` is the text that the step's code printed, shortened. ``sent`` are the messages that
+    the step sent. ``said`` says that the first of these messages are words that were sent while the
+    model wrote them. ``seen`` says whether the turn has sent anything to people. ``again`` says
+    that the output is the same as in the previous step. ``nothing`` says that the step sent no
+    message and printed no text. ``more`` are further lines for the model.
     """
 
     output: BoundedText
@@ -199,12 +200,12 @@ def sent_lines(rows: Sequence[DeliveryRow]) -> list[str]:
 
 
 def done_lines(runs: Sequence[tuple[RunRecord, Sequence[ToolCall]]]) -> list[str | QuotedText]:
-    """Return lines about a turn's runs before a restart. For each run: its code, if known, its
-    calls, its output and its error."""
+    """Return lines about a turn's runs before a restart: the code of each run, if known, its calls,
+    its output and its error."""
     lines: list[str | QuotedText] = []
     for run, calls in runs:
         if run.stop in WORDS:
-            continue  # `sent_lines` lists the text that such a run sent.
+            continue  # Such a run sent only text, which `sent_lines` lists.
         lines.append("[before] Before the restart you ran this:")
         code = run.code.strip() or "(the code is not known any more)"
         lines.append(QuotedText(shortened(code, _CODE)))

@@ -41,15 +41,15 @@ _ARGUMENTS_CHARS = 16_000
 
 _SAVED_WITHIN_S = 0.02
 """A call is written to the store at most this many seconds after it begins, and again after it
-ends, so that a restart knows about it. Calls within the same 20 ms are written together, since a
-loop can make a thousand calls in a moment."""
+ends, so that the next process knows about it. All calls within these 20 ms are written together,
+because a loop can make a thousand calls in a moment."""
 IN_PROGRESS = ""
 """`ToolCall.outcome` of a call that has not ended yet."""
 
 Note = Callable[[str], Awaitable[object]]
 """Adds a system line to the chat's history."""
 ToolCaller = Callable[[Tool, AgentCtx, Sequence[Any], Mapping[str, Any] | None], Awaitable[Outcome]]
-"""Carries out a call: `call_tool`, or in a replay a function that gives recorded results."""
+"""A function that carries out a call: `call_tool`. In a replay it returns recorded results."""
 SaveCalls = Callable[[Sequence[ToolCall]], object]
 """Writes calls to the store. The writes are queued when the function returns."""
 
@@ -103,15 +103,16 @@ class RunCalls:
         self.ctx = ctx
         """The context of all calls. Each call gets a copy with a separate sender."""
         self.finished: list[ToolCall] = []
-        """The log: calls that have ended, and those that were skipped."""
+        """The log: calls that have ended, and calls that were skipped."""
         self.observed: list[tuple[str, tuple[Part, ...]]] = []
         """The results that the model must see next: each function's name, and its returned
         content."""
         self.recorded: list[str] = []
         """The results of ``BEHAVIOR`` calls, which were noted in the chat's history."""
         self.unread = ""
-        """The result of a tool search that the model has not seen yet. Empty again when the code
-        calls a deferred tool."""
+        """The result of a tool search that the model has not seen yet. It is emptied when the code
+        calls a deferred tool, because the model then does not need the result."""
+        self._answered = False
         self._tools = tools
         self._note = note
         self._clock = clock
@@ -186,15 +187,18 @@ class RunCalls:
     def code_answer(self, name: str, result: CallResult) -> Answer:
         """Return the answer for the code that called this function. If the call sent a message, the
         answer is a checkpoint: output that the code printed before it leads to no further step."""
+        self._answered = self._answered or result.sent
         match result.outcome:
-            case ToolReturn(value):
-                return CallReturn(value, checkpoint=result.sent)
+            case ToolReturn(value, ends=ends):
+                # After an answer, nobody needs to read a mere confirmation.
+                shown = not (ends and self._answered)
+                return CallReturn(value, shown=shown, checkpoint=result.sent)
             case ToolReturnMedia(text, media):
                 index = f"{self.ctx.run_id[:8]}_{len(self.finished)}"
                 self.observed.append((name, tuple(map(model_part, media_content(media, index)))))
                 return CallReturn(indexed_text(text, media, index), checkpoint=result.sent)
             case BehaviorReturn(text):
-                # The text is already in the chat's history.
+                # The text was noted in the chat's history, so the code's output need not show it.
                 return CallReturn(text, shown=False, checkpoint=result.sent)
             case Observation(text):
                 self.observed.append((name, (TextPart(text),)))

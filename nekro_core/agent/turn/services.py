@@ -39,10 +39,12 @@ class PromptPlugins(Protocol):
         """Return the tools of all chats of this chat's adapter."""
 
     async def tools_in(self, ctx: AgentCtx) -> ToolSet:
-        """Return the tools that code of this chat may call now."""
+        """Return the tools that code of this chat may call. Plugins may decide anew for each
+        context which tools they offer."""
 
     def box_extras(self, ctx: AgentCtx) -> BoxExtras:
-        """Return the values and links that code in this chat's box finds besides the tools."""
+        """Return the variables and the links to files that this chat's box gets in addition to the
+        tools."""
 
     def context_for(
         self,
@@ -67,10 +69,11 @@ class PromptPlugins(Protocol):
 class PromptServices:
     """The services that a prompt needs. ``policies`` has the model and the settings of each chat.
     ``wall`` returns seconds since 1970. Without ``transcriber`` voice messages have no transcript.
-    ``captions`` describes pictures for models that do not see them, and ``looks`` looks into posted
-    files. ``capabilities`` returns what messages to a chat can carry, None if that is not known.
-    ``sandbox`` returns what boxes have now. ``memory`` is shown before the history, and
-    ``windows`` remembers where the history of each chat's prompt begins."""
+    ``captions`` describes pictures for models that do not see pictures. ``looks`` describes the
+    content of posted files. ``capabilities`` returns what messages to a chat can carry; None if
+    that is not known. ``sandbox`` returns the present facts about boxes. ``memory`` gives the
+    sections that a prompt shows before the history. ``windows`` remembers where the history begins
+    in each chat's prompt."""
 
     store: Store
     plugins: PromptPlugins

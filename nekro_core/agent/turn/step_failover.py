@@ -1,9 +1,10 @@
-"""Tells a chain of models what it must know about a step, and notes which model answers."""
+"""Gives a chain of models the options for one step's request, and notes which model answers."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from nekro_core.agent.shown.watch import StepWatch
+from nekro_core.llm.metered_model import ChoiceWatch
 from nekro_core.llm.model import (
     ChatRequest,
     FailoverOptions,
@@ -11,7 +12,6 @@ from nekro_core.llm.model import (
     ModelProfile,
     RequestUsage,
 )
-from nekro_core.llm.role_budget import ChoiceWatch
 
 
 class StepFailover:
@@ -30,8 +30,8 @@ class StepFailover:
         self._choice = ChoiceWatch()
 
     def of(self, request: ChatRequest, *, may_be_empty: bool) -> ChatRequest:
-        """Return the request with all that a chain needs. ``may_be_empty`` says whether the model
-        may answer with nothing, because people have got an answer."""
+        """Return the request with the options for a chain of models. ``may_be_empty`` says whether
+        an empty reply is acceptable, because people have got an answer."""
         written_for = request.failover.written_for
         options = FailoverOptions(
             written_for=written_for,
@@ -49,7 +49,8 @@ class StepFailover:
         return self._choice.profile(otherwise)
 
     def usage(self, usage: RequestUsage) -> RequestUsage:
-        """Return the usage of the reply, with that of the models that failed before it."""
+        """Return the sum of this usage of the reply and the usage of the models that failed
+        before."""
         for each in self._choice.choice.passed if self._choice.choice else ():
             if each.usage is not None:
                 usage = replace(
@@ -62,6 +63,6 @@ class StepFailover:
         return usage
 
     def money(self, profile: ModelProfile, usage: RequestUsage) -> float:
-        """Return the cost of the reply, and of the models that failed before it. ``usage`` is that
+        """Return the cost of the reply and of the models that failed before. ``usage`` is the usage
         of the reply alone."""
         return profile.price.of(usage) + self._choice.cost_of_failures

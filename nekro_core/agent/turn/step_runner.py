@@ -50,8 +50,8 @@ class Reader(Protocol[_Reply_co]):
 class StepRunner:
     """Takes one step: asks the model, runs the model's code, answers the calls of the code, and
     records all this. ``limits`` count the step's cost. If ``new_lines`` is given, the reply is
-    dropped when the asker writes again before it has an effect. ``words`` sends the words of the
-    reply while the model writes."""
+    dropped if the asker writes again before the reply has an effect. ``words`` sends the words of
+    the reply while the model writes."""
 
     def __init__(
         self,
@@ -162,7 +162,8 @@ class StepRunner:
             reading.cancel()
 
     async def _write_again(self, profile: ModelProfile) -> ChatRequest:
-        """Write the step's prompt for another model of the chain, which answers instead."""
+        """Write the step's prompt again for another model of the chain, after the first one
+        failed."""
         step = self.step
         request, bare_code, sources = await self._context.write_prompt(
             step.tools, step.ctx, step.functions, profile
@@ -173,8 +174,8 @@ class StepRunner:
         return request
 
     async def start_run(self) -> Run:
-        """Start a run in the box when the model's code begins. The code does not wait until the run
-        is stored; only its calls do."""
+        """Start a run in the box when the model's code begins. The code starts before the run is
+        stored, but the calls of the code wait until the run is stored."""
         box = await self._box.open()
         await self.store_run()
         self._box.has_run = True
@@ -207,7 +208,7 @@ class StepRunner:
         position: int | None = None,
         outgoing: MessageSender | None = None,
     ) -> CallResult:
-        """Answer one tool call, which the model's code or the model itself made.
+        """Answer one tool call of the model's code or, in tool mode, of the model.
 
         The run is stored before any of its calls is carried out. So after a restart the bot always
         knows which run sent which messages, and does not send them again. Raises `StoreUnavailable`

@@ -23,8 +23,8 @@ from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.offer import OfferedTool, ToolAnswer
 
 NO_CHAT = ChatKey("tools", ChatKind.PRIVATE, "outside")
-"""The owner of the boxes for calls without a chat. No account has this instance, so such calls can
-send no message."""
+"""The chat key that owns the boxes for calls without a chat. No account has the instance ``tools``,
+so such calls cannot send messages."""
 _AT_ONCE = 16
 _LAST_WORDS_S = 5.0
 

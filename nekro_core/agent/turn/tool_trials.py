@@ -1,4 +1,4 @@
-"""Shows tools as the model sees them, and lets an operator try one."""
+"""Shows tools as the model sees them, and lets an operator try a tool."""
 
 import time
 from collections.abc import Mapping
@@ -30,9 +30,10 @@ class ShownTool:
     Attributes:
         name: The name in the model's Python code.
         function: The name for a model that calls functions.
-        plugin: The key of its plugin; for a tool of no plugin, the name of its owner.
+        plugin: The key of its plugin. If the tool does not belong to a plugin, the name of its
+            owner.
         kind: What a call does to the turn.
-        visibility: When the model sees it.
+        visibility: When the model sees the tool.
         stub: The Python text that the model reads.
         schema: The JSON schema of its arguments.
         fields: The form of its arguments.
@@ -54,8 +55,8 @@ class ShownTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolTrial:
-    """The outcome of trying a tool. If it failed, ``fault`` has the whole error with its place in
-    the code, which the model does not get."""
+    """The outcome of trying a tool. If the call failed, ``fault`` has the whole error with its
+    place in the code. In a turn, the model does not see this."""
 
     answer: ToolAnswer
     seconds: float
@@ -63,7 +64,7 @@ class ToolTrial:
 
 
 class ToolTrials:
-    """The tools of chats, to look at and to try. A trial is a real call: the tool has its usual
+    """Lists the tools of chats and tries them. A trial is a real call: the tool has its usual
     effects, and the call is stored as a run without a turn."""
 
     def __init__(self, plugins: ActivePlugins, service: AgentToolService) -> None:
@@ -73,8 +74,8 @@ class ToolTrials:
     async def tools(
         self, chat_key: ChatKey | None = None, *, plugin: str = ""
     ) -> tuple[ShownTool, ...]:
-        """List the tools of a chat, or of all chats if it is None. With ``plugin``, only those of
-        the plugin with this key."""
+        """List the tools of a chat; if ``chat_key`` is None, of all chats. With ``plugin``, list
+        only the tools of the plugin with this key."""
         tools = await self._tools_of(chat_key)
         functions = function_set(tools)
         return tuple(
@@ -98,8 +99,8 @@ class ToolTrials:
         self, chat_key: ChatKey | None, name: str, arguments: Mapping[str, Any]
     ) -> ToolTrial:
         """Call a tool in a chat, as the model would. ``name`` is its name in the model's code.
-        Without a chat, only tools that need none can be called. If this is cancelled, so is the
-        tool. Raises `NoSuchTool` and `StoreError`."""
+        If ``chat_key`` is None, only tools that need no chat can be called. If this method is
+        cancelled, the tool is cancelled too. Raises `NoSuchTool` and `StoreError`."""
         tools = await self._tools_of(chat_key)
         tool = tools.resolve(name)
         if tool is None:

@@ -17,7 +17,7 @@ from nekro_core.agent.turn.context import TurnContext, TurnRequest
 from nekro_core.agent.turn.live_words import LiveWords
 from nekro_core.agent.turn.long_texts import BoundedText, bounded_text
 from nekro_core.agent.turn.new_lines import MOST_RESTARTS, AskerWroteAgain, NewLines
-from nekro_core.agent.turn.plain_replies import is_silence, json_calls
+from nekro_core.agent.turn.plain_replies import SILENT_CODE, is_silence, json_calls
 from nekro_core.agent.turn.prepared_step import PreparedStep, PreparedTurn, prepare_step
 from nekro_core.agent.turn.python_text import is_no_op
 from nekro_core.agent.turn.recorder import SAID_PART, TurnRecorder
@@ -54,8 +54,8 @@ from nekro_core.store import DeliveryRow
 
 
 class Turn:
-    """One turn. `run` must be called only once. The caller must end ``recorder`` with the word that
-    `run` returns. ``prepared`` is the first step, if it was prepared before."""
+    """One turn. `run` must be called only once. The caller must pass the word that `run` returns to
+    ``recorder.end``. ``prepared`` is the first step, if it was prepared before the turn."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Turn:
         self._empty_replies = 0
         self._restarts = 0
         self._steps = 0
-        """The number of steps so far, with the one that is being taken."""
+        """The number of steps so far, including the running step."""
         self._output = self._output_code = ""
         self._repeats = 0
         self._was_warned_of_silence = False
@@ -178,12 +178,13 @@ class Turn:
             raise
 
     def _new_lines(self) -> NewLines | None:
-        """Return the asker's new lines if they may restart the next step."""
+        """Return the asker's new lines if they may still restart a step of this turn; otherwise
+        None."""
         restarts = self._settings.new_line == "restart" and self._restarts < MOST_RESTARTS
         return self._request.new_lines if restarts else None
 
     async def _wait_for_the_asker(self) -> None:
-        """Wait until the asker has stopped typing, before the model is asked again."""
+        """Wait until the asker has stopped typing. The model is asked again only then."""
         self._restarts += 1
         assert self._request.new_lines is not None, "nothing else drops a reply"
         trigger = self._services.policies.of(self._request.chat_key).trigger
@@ -204,7 +205,8 @@ class Turn:
         """Ask the model, run its code, and decide how the turn continues. Returns the same as
         `_take_step`."""
         reply = await runner.run()
-        # The next prompt shows these results in the chat's history.
+        # Results that were noted in the chat's history need not be in the output too: the next
+        # prompt shows the history.
         reply = reply.without_lines(runner.calls.recorded)
         if not reply.statements:
             return await self._decide_without_code(reply, runner)
@@ -269,8 +271,8 @@ class Turn:
         return [*filter(None, [remedy_line(reply, seconds=seconds, has_shell=has_shell)])]
 
     def _next_reply_lines(self, *, failed: bool = False) -> list[str]:
-        """Return what the model must know about its next reply. ``failed`` says that the step
-        before it failed."""
+        """Return what the model must know about its next reply. ``failed`` says that the last step
+        failed."""
         return next_reply_lines(
             last_step=self._steps + 1 == self._settings.max_steps,
             last_repair=failed and self._failures + 1 == self._settings.max_repairs,
@@ -284,9 +286,9 @@ class Turn:
         return "limit_repairs"
 
     def _is_silent(self, reply: ModelReply, calls: RunCalls) -> bool:
-        """Return whether code finished without any effect for people or the model. It had none if
-        the whole turn sent nothing, the code noted nothing and printed nothing, the reply has no
-        text, and the code is not only ``pass``."""
+        """Return True if code finished without any effect for people or the model: the turn has
+        sent no message, the code noted and printed nothing, and the reply has no text. Code that is
+        only ``pass`` gives False, because with it the model intends to do nothing."""
         acted = self._replies.sent or reply.prose or calls.recorded
         finished = reply.result is not None and reply.result.stop is StopReason.FINISHED
         return finished and not acted and not reply.shows and not is_no_op(reply.code)
@@ -300,10 +302,10 @@ class Turn:
         return rows
 
     async def _decide_by_output(self, reply: ModelReply, prose: str, *, answered: bool) -> str:
-        """Decide how the turn continues after finished code. Output leads to another step, unless
-        the same code printed the same in the previous step, or the last three steps printed the
-        same. ``prose`` are the words that were not sent. ``answered`` says whether the code sent a
-        message."""
+        """Decide how the turn continues after finished code. If the code printed something, another
+        step follows, unless the same code printed the same text in the previous step, or the last
+        three steps printed the same text. ``prose`` are the words that were not sent. ``answered``
+        says whether the code sent a message."""
         output_before, code_before = self._output, self._output_code
         self._output, self._output_code = reply.shows, reply.code.strip()
         self._repeats = self._repeats + 1 if self._output == output_before else 0
@@ -321,7 +323,7 @@ class Turn:
 
     async def _decide_without_code(self, reply: ModelReply, runner: StepRunner) -> str:
         """Decide how the turn continues after a reply without code."""
-        if reply.end == "whole" and is_silence(reply.prose):
+        if reply.end == "whole" and (is_silence(reply.prose) or reply.prose == SILENT_CODE):
             return "finished"
         if calls := self._json_calls(reply.prose, runner):
             more = self._next_reply_lines(failed=True)

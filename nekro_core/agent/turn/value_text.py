@@ -19,8 +19,8 @@ more would block the event loop."""
 
 
 def value_text(value: Any) -> str:
-    """Return a text unchanged, and any other value as JSON. An object is written as its public
-    fields, without methods and memory address. For bytes only their number is written."""
+    """Return a text unchanged, and any other value as JSON. Of an object, the public fields are
+    written, but not its methods and its memory address. Of bytes, only the number is written."""
     if isinstance(value, str) and not isinstance(value, Enum):
         return str.__str__(value)
     return json.dumps(_Plain().of(value, _DEPTH), ensure_ascii=False)
@@ -33,12 +33,12 @@ _SCALARS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
     (float, float.__float__),
     ((bytes, bytearray, memoryview), lambda value: f"<{memoryview(value).nbytes} bytes>"),
     ((date, time), lambda value: value.isoformat()),
-    (PurePath, lambda value: value.name),  # hides folders of the host from the model
+    (PurePath, lambda value: value.name),  # so that the model does not see the host's folders
 )
 
 
 class _Plain:
-    """Converts values to JSON values. It accepts ``left`` more items."""
+    """Converts values to JSON values. ``left`` is the number of items that it still accepts."""
 
     def __init__(self) -> None:
         self.left = _ITEMS
@@ -74,7 +74,7 @@ def _fields(value: Any) -> dict[str, Any] | None:
     accessible fields."""
     if isinstance(value, type) or callable(value):
         return None
-    if isinstance(value, tuple):  # a namedtuple: other tuples were handled before
+    if isinstance(value, tuple):  # a namedtuple, because `of` has handled all other tuples
         named: Any = value
         return dict(named._asdict())
     if isinstance(value, BaseModel):

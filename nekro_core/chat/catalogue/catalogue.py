@@ -1,4 +1,4 @@
-"""Finds sentences by key and language. They are read from a folder of TOML files."""
+"""Finds sentences by key and language. The sentences are read from a folder of TOML files."""
 
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -95,9 +95,9 @@ class Catalogue:
 
 
 def language_of(texts: Iterable[str]) -> str:
-    """Guess the language of some texts. Return ``ja`` if one of them has kana, else ``zh`` if one
-    has Chinese characters, else ``en``. A short Japanese text may have no kana, so several texts
-    are better than one."""
+    """Guess the language of some texts. Return ``ja`` if a text has kana; otherwise ``zh`` if a
+    text has Chinese characters; otherwise ``en``. Pass several texts if possible, because a short
+    Japanese text may have no kana."""
     found = ""
     for text in texts:
         if any("\u3041" <= character <= "\u30ff" for character in text):

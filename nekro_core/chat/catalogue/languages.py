@@ -30,7 +30,8 @@ def i18n_text(*, zh_CN: str, en_US: str, ja_JP: str = "") -> I18nDict:  # noqa: 
 
 
 def get_text(text: I18nDict | str | None, default: str, lang: str = SupportedLang.EN_US) -> str:
-    """Get the text in a language. If there is none, get it in English, or else ``default``.
+    """Get the text in a language. If it does not exist in this language, get the English text; if
+    there is no English text either, return ``default``.
 
     Args:
         text: Texts by BCP 47 tag. A plain text is returned unchanged.

@@ -121,5 +121,6 @@ ACTIONS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Carry out the action that was named. Return the exit status. May raise `SettingsError`."""
+    """Carry out the action that the command line names. Return the exit status. May raise
+    `SettingsError`."""
     return await ACTIONS[options.action](options)

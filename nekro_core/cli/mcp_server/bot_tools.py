@@ -58,8 +58,8 @@ class BotTools:
             try:
                 response = await self._send(method, path, **more)
             except httpx.ConnectError:
-                # Nothing was sent yet, so the request can be repeated. The bot may have been
-                # restarted at another address.
+                # The connection failed, so the request was not sent and can be repeated. The bot
+                # may have been restarted at another address.
                 if not self._find_again():
                     raise
                 response = await self._send(method, path, **more)

@@ -20,7 +20,7 @@ from nekro_core.app.http_limits import LimitedHttpProtocol
 
 PATH = "/mcp"
 MAX_BODY = 64 * 1024 * 1024
-"""Largest message, in bytes. A file of 32 MiB takes 43 MB in base64."""
+"""Maximum size of a message in bytes. A file of 32 MiB takes 43 MB in base64."""
 _READ_BYTES = 65_536
 _GRACEFUL_S = 1
 
@@ -28,8 +28,8 @@ _GRACEFUL_S = 1
 async def serve_stdio(server: Server[Any], descriptor: int = 0) -> None:
     """Serve one client over stdin and stdout until the client closes the connection. Until then,
     all other output of this process goes to stderr."""
-    # By default, the package reads stdin in a thread. This thread would delay the end of the
-    # process until a line arrives.
+    # By default, the package ``mcp`` reads stdin in a thread. This thread would delay the end of
+    # the process until a line arrives.
     lines = cast("anyio.AsyncFile[str]", _lines(descriptor))
     async with stdio_server(stdin=lines) as (read_stream, write_stream):
         await server.run(read_stream, write_stream, server.create_initialization_options())

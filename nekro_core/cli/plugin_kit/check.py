@@ -30,9 +30,10 @@ async def check(
     loaded changes this machine's files. ``plugin`` may also be a repository with the plugin in one
     of its folders.
 
-    ``process`` is used if one is started already. ``data_dir`` is the operator's data folder; other
-    plugins that the plugin's manifest names, and its configuration, are taken from there. What the
-    plugin prints and logs goes to ``said``.
+    ``process`` is a process of the check that was already started; without it, one is started.
+    ``data_dir`` is the operator's data folder. The plugin's configuration is read from there, and
+    so are other plugins that its manifest names. What the plugin prints and logs is written to
+    ``said``.
 
     Returns 0, or 1 if the plugin or one of its tools cannot be used. Raises `NoPlugin`,
     `SourceRefused` and `OSError`.
@@ -46,7 +47,8 @@ async def check(
             _check_once, plugin, name, settings=settings, out=out, said=said, data_dir=data_dir
         )
         checked = await once(needs, process)
-        # It runs pip itself: get it the packages, and see what it does then.
+        # If the plugin tried to install packages with pip, install these packages, and check the
+        # plugin once more with them.
         more = needs.with_attempts(f"local/{name}", checked.attempts)
         if more != needs:
             checked = await once(more)

@@ -11,7 +11,7 @@ from nekro_core.plugins.installation.check_process import CheckProcess
 async def check_command(options: argparse.Namespace) -> int:
     """Check the plugin at ``options.path``, and return an exit status."""
     async with CheckProcess.open() as process:
-        # These import much of the bot.
+        # These modules import much of the bot.
         from nekro_core.app.settings import Settings  # noqa: PLC0415
         from nekro_core.app.settings_sources import SettingsError  # noqa: PLC0415
         from nekro_core.cli.plugin_kit.check import check  # noqa: PLC0415

@@ -57,7 +57,7 @@ async def _list(_: argparse.Namespace) -> int:
 
 
 def _is_gone(data: Path, item: str) -> bool:
-    """Whether the files of a plugin were removed after a bot wrote the list of plugins."""
+    """Return True if the files of a plugin were removed after a bot wrote the list of plugins."""
     source, _, name = item.partition("/")
     folder = data / LOCAL_FOLDER
     return source == "local" and not ((folder / name).exists() or (folder / f"{name}.py").exists())
@@ -190,5 +190,6 @@ ACTIONS: Mapping[str, Callable[[argparse.Namespace], Awaitable[int]]] = {
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Carry out the action that was named. Return the exit status. May raise `SettingsError`."""
+    """Carry out the action that the command line names. Return the exit status. May raise
+    `SettingsError`."""
     return await ACTIONS[options.action](options)

@@ -1,9 +1,10 @@
-"""The process in which a plugin is checked: ``python -m nekro_core confined-check FOLDER``.
+"""Runs the process in which a plugin is checked: ``python -m nekro_core confined-check FOLDER``.
 
-Before it imports anything of the bot, it gives up the right to change files outside of the
+Before the process imports modules of the bot, it gives up the right to change files outside of the
 throw-away folder of the check. `nekro_core.plugins.installation.check_process` starts it.
 """
 
+import gc
 import sys
 from pathlib import Path
 
@@ -19,15 +20,19 @@ def check_here(place: str) -> None:
     ``place``."""
     folder = Path(place)
     die_with_parent()
-    sys.dont_write_bytecode = True  # else each library that a plugin imports would be an attempt
+    # Otherwise each library that a plugin imports would count as an attempt to write a file.
+    sys.dont_write_bytecode = True
     confined = take_rights(
         WRITE_RIGHTS,
         [(folder, WRITE_RIGHTS), ("/dev", WRITE_FILE), ("/dev/shm", WRITE_RIGHTS)],  # noqa: S108 - shared memory
     )
-    # Imports the whole bot, meanwhile the order is prepared.
+    # These imports load the whole bot. Meanwhile the other process prepares the order. Imported
+    # objects are never garbage, so the collector would only take time.
+    gc.disable()
     from nekro_core.app.logs import log_to_stderr  # noqa: PLC0415
     from nekro_core.cli.plugin_kit.check_report import carry_out  # noqa: PLC0415
 
+    gc.enable()
     log_to_stderr()
     line = sys.stdin.buffer.readline()
     if not line:

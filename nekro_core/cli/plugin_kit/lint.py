@@ -10,8 +10,8 @@ from nekro_core.tools.tool import Tool, Visibility
 
 LANGUAGES = ("en", "zh", "ja")
 LONG_TOOL = 500
-"""A tool with more tokens gets a warning, because a prompt contains dozens of tools and the model
-reads all of them each time."""
+"""A tool with more than this number of tokens gets a warning, because a prompt contains dozens of
+tools, and the model reads all of them in each request."""
 
 _BLOCKING = frozenset(
     {
@@ -44,8 +44,8 @@ def blocking_calls(plugin: Path) -> Iterator[PluginProblem]:
 
 
 def _calls_of(function: ast.AsyncFunctionDef) -> Iterator[ast.Call]:
-    """Yield the calls in the body of a function. Calls in functions and classes that it defines are
-    left out."""
+    """Yield the calls in the body of a function, without the calls in functions and classes that
+    are defined inside it."""
     waiting: list[ast.AST] = [*function.body]
     while waiting:
         node = waiting.pop()
@@ -85,7 +85,7 @@ def tool_advice(
 
 
 def _untaught(tools: Sequence[Tool]) -> Iterator[PluginProblem]:
-    """One warning for all tools without an example in some language."""
+    """Yield one warning for all tools that have no example in one of the languages."""
     missing: dict[str, list[str]] = {}
     for tool in tools:
         taught = {example.language for example in tool.examples}

@@ -19,8 +19,8 @@ from nekro_core.plugins.installation.report import state_text, with_author_paths
 from nekro_core.plugins.installation.sources import plugin_of
 
 FOLDER = "tries"
-"""A folder in the data folder. For each plugin that was run, it contains the data folder of that
-plugin's bot."""
+"""A folder in the data folder. For each plugin that was run with this command, it contains a
+separate data folder."""
 _LINK = re.compile(r"http://\S+\?token=\S+")
 _LOOK_S = 0.2
 
@@ -52,7 +52,7 @@ async def run_plugin(settings: Settings, plugin: Path, *, lines: TextIO, out: Te
 
 
 async def _tell_changes(data: Path, item: str, plugin: Path, out: TextIO) -> None:
-    """Print the plugin's state, now and after each reload."""
+    """Print the plugin's state at once and after each reload."""
     seen = 0
     while True:
         stamp = (data / LIST_NAME).stat().st_mtime_ns if (data / LIST_NAME).exists() else 0
@@ -66,7 +66,7 @@ async def _tell_changes(data: Path, item: str, plugin: Path, out: TextIO) -> Non
 
 
 def _environment(settings: Settings) -> Mapping[str, str]:
-    """The environment for the started bot: the settings and the environment of this process.
+    """Return the environment for the started bot: the settings and the environment of this process.
     Settings of chat platforms are left out, because otherwise two bots would answer on the same
     accounts. The bot has another working directory, so it does not read the ``.env`` of this
     process."""

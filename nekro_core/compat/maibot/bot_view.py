@@ -19,18 +19,18 @@ from nekro_core.store import Store
 _ANSWERED_AMONG = 20
 """How many messages are searched for the message that a turn answers."""
 _PAGES = 2
-"""Most pages that are drawn at once. Each page has a Chromium of its own, of about 300 MB."""
+"""At most this many pages are drawn at once. Each page has its own Chromium of about 300 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BotView:
     """The data of the bot that capabilities and hooks read.
 
-    ``agent`` has the bot's names, of which the first is its nickname, its persona and its time
-    zone. ``wall`` returns seconds since 1970. ``talk_values`` has the
-    values that plugins set with ``ctx.frequency``, by stream id. Only plugins read these values;
-    they have no other effect. ``facts_of_chats`` has the names of groups and the values from
-    gateways. ``pages`` bounds how many pages are drawn at once.
+    ``agent`` has the bot's names (the first is its nickname), its persona and its time zone.
+    ``wall`` returns seconds since 1970. ``talk_values`` has the values that plugins set with
+    ``ctx.frequency``, by stream id. Only plugins read these values; they have no other effect.
+    ``facts_of_chats`` has the names of groups and the values from gateways. ``pages`` limits how
+    many pages are drawn at once.
     """
 
     services: Services
@@ -48,7 +48,7 @@ class BotView:
 
     @property
     def zone(self) -> tzinfo | None:
-        """The time zone of texts; None for the machine's."""
+        """The time zone of times in texts. If it is None, the time zone of the machine is used."""
         return ZoneInfo(self.agent.timezone) if self.agent.timezone else None
 
     def facts(self) -> Mapping[str, Any]:
@@ -78,8 +78,9 @@ class BotView:
         return instances.get(account, "") if account else next(iter(instances.values()), "")
 
     def instance_on(self, platform: str, account: str = "") -> str:
-        """The same as `instance_of`, for a platform by MaiBot's name. If the bot's own adapter and
-        a plugin's gateway both have such an account, the bot's own adapter is taken."""
+        """Return the instance of an account, for a platform by MaiBot's name. If the bot's own
+        adapter and a plugin's gateway both have such an account, the bot's own adapter is taken.
+        See `instance_of`."""
         found = (self.instance_of(adapter, account) for adapter in adapters_of(platform))
         return next(filter(None, found), "")
 
@@ -97,8 +98,8 @@ class BotView:
         )
 
     async def learn_group_name(self, key: ChatKey) -> None:
-        """Take a group's name from the store. If it has none, ask the platform, if it was not
-        asked yet."""
+        """Take a group's name from the store. If the store has none and the platform was not asked
+        before, ask the platform."""
         self.facts_of_chats.set_group_name(key, self.store.chats.name(key))
         await self.facts_of_chats.learn_group_name(
             key,
@@ -109,7 +110,8 @@ class BotView:
     def message(self, record: Record | ChatMessage, *, binary: bool = False) -> dict[str, Any]:
         """A message in MaiBot's form. ``binary`` adds the bytes of its media as base64."""
         key = record.chat_key
-        # A message that is about to be sent has no number yet. It inherits the values.
+        # A message that is about to be sent has no number yet. It gets the values of the chat's
+        # newest message.
         sending = isinstance(record, Record) and record.seq == 0
         received = "" if sending else record.message_id or "-"
         return message_of(

@@ -1,5 +1,5 @@
-"""Remembers what MaiBot plugins read about a chat and messages have no field for: the group's name,
-and the values that a gateway sent with the newest message."""
+"""Remembers data that MaiBot plugins read about a chat and that messages have no field for: the
+group's name, and the values that a gateway sent with the newest message."""
 
 import math
 from collections import OrderedDict
@@ -44,8 +44,8 @@ class ChatFacts:
             self._names.put(chat, name.strip())
 
     async def learn_group_name(self, chat: ChatKey, *, adapter: str, account: str) -> None:
-        """Ask the platform once for a group's name. Only OneBot can be asked. Returns after at
-        most 2 s."""
+        """Ask the platform once for a group's name. Only OneBot can be asked. This method returns
+        after at most 2 s."""
         if chat.kind is ChatKind.PRIVATE or adapter != _ONEBOT or self._names.get(chat):
             return
         if anyio.current_time() < (self._ask_again.get(chat) or -math.inf):

@@ -95,7 +95,7 @@ def _refuse_double(platform: str, account: str, own: Iterable[str]) -> None:
 
 
 def clean_name(name: str) -> str:
-    """The name with ``_`` for each character that an adapter's name cannot have."""
+    """Replace each character that an adapter's name cannot have by ``_``."""
     return "".join(
         each if each.isascii() and (each.isalnum() or each in "_.") else "_" for each in name
     )

@@ -102,7 +102,7 @@ class GatewayAdapter:
         self.place = place
         self.reported = reported
         self.state: Mapping[str, Any] = {}
-        """The last report in which the gateway said that it is connected."""
+        """The newest report in which the gateway said that it is connected."""
         self.ready = False
         self._plugin = plugin
         self._component = component
@@ -110,7 +110,7 @@ class GatewayAdapter:
 
     @property
     def sends(self) -> bool:
-        """Whether the gateway can send."""
+        """True if the gateway can send."""
         return str(self._component.metadata.get("route_type")) in _SENDING
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
@@ -311,7 +311,8 @@ class Gateways:
         in_group = isinstance(group, Mapping) and bool(group.get("group_id"))
         more = info.get("additional_config")
         more = more if isinstance(more, Mapping) else {}
-        # The sender may be the bot's own account, if a plugin reports what the bot itself has done.
+        # A plugin may report what the bot itself has done. Then the sender is the bot's own
+        # account.
         native = str(more.get("platform_io_target_user_id") or user["user_id"])
         if in_group and isinstance(group, Mapping):
             native = str(group["group_id"])

@@ -142,8 +142,8 @@ class MaiBotLoader:
     def _add_legacy_imports(
         self, item: DiscoveredPlugin, effects: UndoStack, plugin_id: str
     ) -> None:
-        """Make ``src.plugin_system`` and its modules importable, which plugins used before there
-        was an SDK.
+        """Make ``src.plugin_system`` and its modules importable. Plugins used these modules before
+        there was an SDK.
 
         The SDK's import hook provides these modules. The hook is installed while a plugin that
         imports them is loaded.
@@ -160,7 +160,7 @@ class MaiBotLoader:
         def remove() -> None:
             self._with_legacy_imports.discard(item.item)
             # The SDK never removes a context. In MaiBot each plugin has its own process, which ends
-            # with the plugin. The bot's process continues, so the context is removed here.
+            # with the plugin. Here the process of the bot continues, so the context is removed.
             holder._contexts.pop(plugin_id, None)  # noqa: SLF001
             current = holder._current_ctx  # noqa: SLF001
             if current is not None and current.plugin_id == plugin_id:
@@ -204,7 +204,7 @@ async def _create_plugin(item: DiscoveredPlugin, limit_s: float) -> Any:
         instance = factory()
         if inspect.isawaitable(instance):
             instance = await instance
-    except Exception as error:  # a plugin's factory may raise anything
+    except Exception as error:  # a plugin's factory may raise any exception
         raise LoadFailed(problem_of(error, item)) from error
     if not hasattr(instance, "get_components") or not hasattr(instance, "_set_context"):
         came = type(instance).__name__

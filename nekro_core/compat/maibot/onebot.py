@@ -23,7 +23,7 @@ _READS = (
     "get_", "_get_", "nc_get_", "can_", "check_", "fetch_", "download_", "ocr_", ".ocr_",
     "translate_", "test_",
 )  # fmt: skip
-"""An action whose name begins with one of these texts changes nothing."""
+"""An action whose name begins with one of these texts only reads data."""
 _TO_A_PERSON = frozenset(
     {
         "ArkSharePeer",
@@ -120,8 +120,8 @@ async def call_onebot_api(call: CapabilityCall, api: OneBotApi, given: Mapping[s
 
 
 def connected_bots() -> dict[str, Any]:
-    """The accounts that are connected now on any platform of NoneBot: maps an account's id to its
-    NoneBot ``Bot``."""
+    """Return the accounts that are connected on any platform of NoneBot: a map from an account's id
+    to its NoneBot ``Bot``."""
     import nonebot  # noqa: PLC0415 - slow to import; only OneBot and gateways need it
 
     try:

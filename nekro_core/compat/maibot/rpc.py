@@ -25,8 +25,8 @@ _LONGEST_S = 300.0
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PluginRpc:
-    """The function with which the SDK calls the host. In MaiBot the call goes from one process to
-    another; here the plugin and the host are in the same process."""
+    """The function with which the SDK calls the host. In MaiBot the call goes to another process;
+    here the plugin and the host are in the same process."""
 
     plugin: MaiBotPlugin
     bot: BotView
@@ -47,7 +47,7 @@ class PluginRpc:
         Raises `CapabilityDenied`, and `PermissionError` for an unknown method. For any other
         failure, a dict that describes the failure is returned.
         """
-        del plugin_id  # a plugin could pass the id of another plugin
+        del plugin_id  # this id is ignored, because a plugin could pass the id of another plugin
         payload = payload or {}
         match method:
             case "cap.call":

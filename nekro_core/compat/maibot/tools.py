@@ -77,7 +77,7 @@ def tool_of(
             reason = "not offered in" if is_limited(component) else "switched off in"
             raise ToolFailure(f"{component.name} is {reason} this chat")
         bound = {**dict(zip(order, args, strict=False)), **kwargs}
-        # If a model wants to leave out an optional argument, it may write null for it.
+        # A model that wants to leave out an optional argument may write null for it.
         given = {
             names[name]: value
             for name, value in bound.items()
@@ -116,8 +116,8 @@ def tool_of(
 
 
 def visibility_of(metadata: Mapping[str, Any]) -> Visibility:
-    """The visibility of a tool: the one that ``visibility`` names; otherwise ``VISIBLE`` if it is a
-    ``core_tool``; otherwise ``DEFERRED``, so that it can only be found by search."""
+    """Return the visibility of a tool: the one that ``visibility`` names; otherwise ``VISIBLE`` if
+    it is a ``core_tool``; otherwise ``DEFERRED``, so that only a search finds the tool."""
     named = str(metadata.get("visibility") or "").strip().lower()
     if named in tuple(Visibility):
         return Visibility(named)

@@ -1,6 +1,6 @@
-"""Plugins for nekro-agent tell the model that the box of its chat has the variable ``_ck``, the
-functions ``send_msg_text`` and ``send_msg_file``, and the folder ``./shared``. This module provides
-them."""
+"""Provides names that plugins for nekro-agent promise to the model: in the box of its chat there
+are the variable ``_ck``, the functions ``send_msg_text`` and ``send_msg_file``, and the folder
+``./shared``."""
 
 from pathlib import PurePosixPath
 

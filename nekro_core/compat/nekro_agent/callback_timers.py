@@ -1,4 +1,4 @@
-"""`CallbackTimer`: a timer of a plugin that calls a function. It is in memory only."""
+"""`CallbackTimer`: a timer of a plugin that calls a function. Its timers are only in memory."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LegacyTimer:
-    """A timer that is not due yet, as plugins for nekro-agent see it. ``chat_key`` is any text for
-    a timer that only calls a function. ``trigger_time`` is in whole seconds since 1970, ``created``
-    in seconds since 1970."""
+    """A timer that is not due yet, as plugins for nekro-agent see it. If the timer only calls a
+    function, ``chat_key`` may be any text. ``trigger_time`` is in whole seconds since 1970,
+    ``created`` in seconds since 1970."""
 
     task_id: str
     chat_key: str

@@ -1,7 +1,7 @@
-"""Reads what a message hook of a plugin has changed of its message.
+"""Reads the changes that a message hook of a plugin has made to its message.
 
-A hook of nekro-agent gets the object that is stored after it. So plugins put several messages into
-one, or remove words, by setting ``content_text`` and ``content_data``.
+In nekro-agent, the object that a hook gets is stored after the hook. So plugins join several
+messages into one, or remove words, by setting ``content_text`` and ``content_data``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,8 @@ from nekro_core.compat.nekro_agent.legacy_segments import (
 )
 
 _MOST_SEGMENTS = 1000
-"""How many segments of a changed message are read, so that a plugin cannot make one without end."""
+"""How many segments of a changed message are read. Without this limit a plugin could make a message
+without end."""
 
 
 def changed_segments(message: ChatMessage, given: Any) -> Segments | None:
@@ -32,13 +33,13 @@ def changed_segments(message: ChatMessage, given: Any) -> Segments | None:
         given: The `LegacyChatMessage` that the hook got.
 
     Returns:
-        The changed segments; None if nothing was changed. A medium stays where the plugin has kept
-        its segment; a medium that is not of this message becomes its text.
+        The changed segments; None if nothing was changed. A medium stays if the plugin has kept its
+        segment. A medium that does not come from this message becomes text.
     """
     if not isinstance(given, LegacyChatMessage):
         return None
     before = LegacyChatMessage.of(message)
-    # A plugin may have set anything.
+    # A plugin may have set these attributes to any value.
     data: Any = given.content_data
     text: Any = given.content_text
     made = message.segments
@@ -50,14 +51,14 @@ def changed_segments(message: ChatMessage, given: Any) -> Segments | None:
 
 
 def _told_by(segments: Segments, text: str) -> bool:
-    """Whether the segments already have the words of a text, and mentions or media that the text
-    cannot have. What stands between the words may differ."""
+    """Return True if the segments already have the words of a text, and also mentions or media,
+    which the text cannot contain. Blanks and marks between the words may differ."""
     more = any(not isinstance(each, Text | Reply) for each in segments)
     return more and "".join(content_text(segments).split()) == "".join(text.split())
 
 
 def _with_mentions(before: Segments, now: Segments) -> Segments:
-    """Make the mentions in a plugin's new words mentions again."""
+    """Turn the mentions that a plugin has written into its new text back into mention segments."""
     made: list[Segment] = []
     for each in now:
         if isinstance(each, Text) and each not in before:

@@ -113,8 +113,8 @@ class _Folder(os.PathLike[str]):
 
 
 class _OsEnv:
-    """The values that nekro-agent reads from the environment. Here each value is computed when it
-    is read."""
+    """The values that nekro-agent reads from the environment. Here each value is computed when a
+    plugin reads it."""
 
     def __getattr__(self, name: str) -> Any:
         known: Mapping[str, Callable[[], Any]] = {
@@ -148,8 +148,8 @@ class PluginCollector:
         return [each for each in self.get_all_plugins() if each.state is PluginState.LOADED]
 
     def get_plugin(self, key: str) -> PluginInfo | None:
-        """The plugin with this key, or None. The key may have the author and the module name as the
-        plugin writes them."""
+        """Return the plugin with this key, or None. The author and the module name in the key may
+        be written in the plugin's own spelling."""
         wanted = {key, folded_key(key)}
         return next((each for each in self.get_all_plugins() if each.key in wanted), None)
 

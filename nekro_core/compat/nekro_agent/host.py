@@ -33,12 +33,12 @@ from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.errors import NekroError
 
 _open: list["NekroAgentHost"] = []
-"""The bots of this process whose `use_host` block is open. The last of them is used for code that
-does not run in a call of a plugin."""
+"""The bots of this process whose `use_host` block is open. Code that does not run in a call of a
+plugin uses the last of these bots."""
 
 
 class NoBot(NekroError, RuntimeError):
-    """A name that needs a running bot was used, and no bot runs."""
+    """A plugin used a name that needs a running bot, but no bot runs."""
 
 
 Facts = dict[str, Any]
@@ -125,13 +125,14 @@ class NekroAgentHost:
         self.callback_timers: dict[str, CallbackTimer] = {}
 
     async def load(self) -> None:
-        """Read when each chat was first seen. Call this before plugins are loaded."""
+        """Read the times at which the chats were first seen. Call this before plugins are
+        loaded."""
         rows = await self.store.queries.select("chats", WhereClause())
         self._first_seen |= {row["chat_key"]: row["first_seen"] for row in rows}
 
     def first_seen(self, chat_key: ChatKey) -> float:
-        """When the chat was first seen, in seconds since 1970. For a chat that is new since the
-        start, this is the time of the first call of this method."""
+        """The time at which the chat was first seen, in seconds since 1970. If the chat is new
+        since the start of the bot, this is the time of the first call of this method."""
         return self._first_seen.setdefault(str(chat_key), self.wall())
 
     @property

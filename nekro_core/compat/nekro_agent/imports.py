@@ -3,7 +3,7 @@
 import dis
 import importlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.abc import Loader, MetaPathFinder
@@ -18,8 +18,8 @@ from nekro_core.compat.nekro_agent.refused import REFUSED
 Table = Mapping[str, Sequence[str]]
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 _IMPORTLIB = "importlib._bootstrap"
-"""The part of Python that looks up the names of ``from package import name`` before the statement
-itself looks them up."""
+"""The part of Python that looks up the names of ``from package import name`` before the import
+statement itself looks them up."""
 
 
 class Facade(ModuleType):
@@ -58,16 +58,16 @@ class Facade(ModuleType):
         return value
 
     def __setattr__(self, name: str, value: object) -> None:
-        # When the module ``nekro_agent.core.config`` is imported, Python sets it as the attribute
-        # ``config`` of ``nekro_agent.core``. Plugins expect the settings object there, so this is
-        # skipped.
+        # Importing the module ``nekro_agent.core.config`` makes Python set this module as the
+        # attribute ``config`` of ``nekro_agent.core``. Plugins expect the settings object there, so
+        # the module is not set.
         if isinstance(value, Facade) and name in self.__dict__.get("__all__", ()):
             return
         super().__setattr__(name, value)
 
 
 def _is_import(caller: FrameType) -> bool:
-    """Whether ``caller`` looks up a name for an import statement."""
+    """Return True if ``caller`` looks up a name for an import statement."""
     instruction = caller.f_code.co_code[caller.f_lasti]
     return instruction == _IMPORT_FROM or caller.f_globals.get("__name__") == _IMPORTLIB
 
@@ -106,8 +106,8 @@ class _Offers:
 
     def anywhere(self, module: str, name: str) -> object:
         """Find an object by its name in all facades. ``module`` is the module from which the plugin
-        imports the name. It does not offer the name, or is not in the table: some plugins import a
-        name from a module that itself only imports it. Raises `ImportError`."""
+        imports the name. This module does not offer the name or is not in the table: some plugins
+        import a name from a module that has itself only imported the name. Raises `ImportError`."""
         where = self.where(name)
         if where:
             logger.info("{} does not offer {}: it is imported from {}", module, name, where)
@@ -150,8 +150,9 @@ class _FacadeFinder(MetaPathFinder, Loader):
     package of the table is found, and offers the names of all facades.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, on_first_import: Callable[[], None]) -> None:
         self._table = table
+        self._on_first_import: Callable[[], None] | None = on_first_import
         self._offers = _Offers(table)
         self._roots = {name.partition(".")[0] for name in table}
 
@@ -184,6 +185,9 @@ class _FacadeFinder(MetaPathFinder, Loader):
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """See `Loader`."""
+        first, self._on_first_import = self._on_first_import, None
+        if first is not None:
+            first()
         return Facade(spec.name, self._offers)
 
     def exec_module(self, module: ModuleType) -> None:
@@ -204,15 +208,20 @@ class _FacadeFinder(MetaPathFinder, Loader):
 
 
 @contextmanager
-def install_facades(table: Table = FACADES) -> Iterator[None]:
+def install_facades(
+    table: Table = FACADES, *, on_first_import: Callable[[], None] = lambda: None
+) -> Iterator[None]:
     """Make the facades importable while the block is open. Enter the block before plugins are
     loaded.
 
     Several bots of one process may each enter a block. The facades are removed when the last block
     ends. If a real package of the same name is installed, the real package is imported.
+    ``on_first_import`` is called when the first facade is imported, also by another bot's plugin.
     """
-    finder = _FacadeFinder(table)
-    # After the other finders, so that an installed package is found first.
+    finder = _FacadeFinder(table, on_first_import)
+    if finder.names():  # another bot's plugins have imported them already
+        on_first_import()
+    # The finder is added after the other finders, so that an installed package is found first.
     sys.meta_path.append(finder)
     try:
         yield

@@ -166,8 +166,8 @@ class LegacyChatMessage(BaseModel):
 
     @property
     def segments(self) -> Segments:
-        """The segments as values of `nekro_core.api.chat`. Raises `LookupError` as `source`
-        does."""
+        """The segments as values of `nekro_core.api.chat`. Raises `LookupError` in the same case as
+        `source`."""
         return self.source.segments
 
 
@@ -195,8 +195,8 @@ def _facts(
 
 
 def content_text(segments: Segments) -> str:
-    """The segments as text, in which mentions have the form that plugins search for. The form
-    always has a name, because plugins end the id at its semicolon."""
+    """The segments as text, in which mentions have the form that plugins search for. This form
+    always has a name, because plugins read the id up to the semicolon before the name."""
     return "".join(
         _mention(each) if isinstance(each, Mention) else plain_text((each,)) for each in segments
     )

@@ -218,7 +218,7 @@ class ChatMessageSegmentFile(ChatMessageSegment):
         name = file_name or PurePath(local_path).name
         return await cls.create_from_bytes(data, from_chat_key, name, use_suffix)
 
-    create_form_local_path = create_from_local_path  # a spelling that plugins use
+    create_form_local_path = create_from_local_path  # plugins use this misspelled name too
 
     @classmethod
     def _expected(cls) -> Expected:

@@ -1,5 +1,5 @@
-"""``limited_run_code``, with which plugins run code in the box of a chat, and the values that it
-takes."""
+"""``limited_run_code``, with which plugins run code in the box of a chat, and the types of its
+arguments."""
 
 from typing import Any
 

@@ -38,7 +38,7 @@ class LegacyAdapter:
 
     @property
     def supports_webui(self) -> bool:
-        """Whether the adapter has web pages. Always False."""
+        """Always False: no adapter has web pages."""
         return False
 
     async def get_self_info(self) -> PlatformUser:

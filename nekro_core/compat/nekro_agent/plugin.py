@@ -34,8 +34,8 @@ class LegacyNekroPlugin(NekroPlugin):
 
     @classmethod
     def key_part(cls, field: str, text: str) -> str:
-        """Get the part of the plugin's key that a text makes. See `author_key` and
-        `module_key`."""
+        """Return the form of an author or module name that the plugin's key contains. See
+        `author_key` and `module_key`."""
         return author_key(str(text)) if field == "author" else module_key(str(text))
 
     @property
@@ -51,7 +51,7 @@ class LegacyNekroPlugin(NekroPlugin):
 
     def _read_config(self, config_class: type[ConfigBase], path: Path | None) -> ConfigBase:
         """See `Configured`. A field without a default may have no value yet: the plugin is loaded,
-        and the operator reads in the list of plugins what is to be set."""
+        and the list of plugins tells the operator what to set."""
         config = config_class.load_filled(path)
         self.problems[:] = [each for each in self.problems if each.message not in self._unset]
         self._unset = {
@@ -91,7 +91,7 @@ class LegacyNekroPlugin(NekroPlugin):
 def _mounting(
     mount: Callable[[Callable[..., Any]], object], what: str
 ) -> Callable[[Function], Function]:
-    """Make a decorator that mounts a function and gives it back. If the function needs a
+    """Make a decorator that mounts a function and returns it unchanged. If the function needs a
     parameter, the mounted function passes a context."""
 
     def decorate(function: Function) -> Function:
@@ -102,12 +102,12 @@ def _mounting(
 
 
 def _needs_context(function: Callable[..., Any], what: str) -> bool:
-    """Whether a function cannot be called without an argument, but with one. Raises `TypeError` if
-    it needs several."""
+    """Return True if a function can be called only with one argument. Raises `TypeError` if it
+    needs several."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return False  # not known: it is called without arguments
+        return False  # the signature is not known, so it is called without arguments
     for count in (0, 1):
         try:
             signature.bind(*[None] * count)

@@ -39,7 +39,7 @@ class PluginRun:
 
     @property
     def has_media(self) -> bool:
-        """Whether ``observed`` has parts that are not text."""
+        """True if ``observed`` has parts that are not text."""
         return any(not isinstance(part, TextPart) for _, parts in self.observed for part in parts)
 
 

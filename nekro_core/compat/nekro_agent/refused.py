@@ -1,7 +1,7 @@
 """A table of the names of nekro-agent that this bot does not have, each with what to use instead.
 
-A key is a module, which stands for all modules below it too, or ``module:name``. Importing one of
-them raises an `ImportError` with the text of the entry.
+A key is a module, which also stands for all modules below it, or ``module:name``. Importing such a
+module or name raises an `ImportError` with the text of the entry.
 """
 
 from collections.abc import Mapping

@@ -29,7 +29,7 @@ class ConfigService:
     def set_config_value(
         config: ConfigBase | CoreConfig, key: str, value: Any
     ) -> tuple[bool, str | None]:
-        """Change a setting. Returns whether it was changed; if not, also the reason."""
+        """Change a setting. Return True if it was changed, else False and the reason."""
         if isinstance(config, CoreConfig):
             return False, f"{key}: {_READ_ONLY}"
         try:
@@ -48,7 +48,7 @@ class ConfigService:
 
 async def save_plugin_config(plugin_key: str, values: Mapping[str, Any]) -> bool:
     """Change settings of a plugin and write them to its file. ``plugin_key`` is
-    ``author.module_name``, also as the plugin writes these. Returns True.
+    ``author.module_name``; both may be written as in the plugin's code. Returns True.
 
     Raises `UnknownPlugin` for a plugin that is not loaded, and `InvalidValue` for a setting that
     does not exist or cannot have the value. In both cases nothing changes.

@@ -1,12 +1,11 @@
-"""Tortoise's connection ``default``, on which plugins for nekro-agent run SQL of their own.
+"""Tortoise's connection ``default``, on which plugins for nekro-agent run their own SQL.
 
 The tables ``chat_message`` and ``chat_channel`` have the columns of `DBChatMessage` and
 `DBChatChannel` that SQL can compute. They can only be read, and only while a bot runs.
 """
 
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NoReturn
 
@@ -70,7 +69,7 @@ def _message_columns(own_name: str) -> dict[str, str]:
 
 class LegacyConnection:
     """The connection ``default``: runs a SELECT of a plugin. Each other method of a connection
-    raises `OperationalError`, with what to use instead."""
+    raises `OperationalError`, whose text says what to use instead."""
 
     connection_name = "default"
 
@@ -147,25 +146,25 @@ class _LegacyTortoise(TortoiseContext):
 
 
 _used: list[_LegacyTortoise] = []
-"""The state, once for each running bot of the process. Tortoise has one place for it."""
+"""The state, once for each running bot of the process. Tortoise has only one place for it."""
 
 
-@asynccontextmanager
-async def default_connection() -> AsyncIterator[None]:
-    """While the block is open, ``Tortoise.get_connection("default")`` gives a `LegacyConnection` to
-    code that runs in no other state of Tortoise."""
+def offer_connection() -> Callable[[], Awaitable[None]] | None:
+    """Give a `LegacyConnection` to code that calls ``Tortoise.get_connection("default")`` and runs
+    in no other state of Tortoise. Returns the function that ends this, or None if Tortoise is in
+    use by other code."""
     state = _used[0] if _used else _LegacyTortoise()
     if not _used:
         try:
             set_global_context(state)
         except ConfigurationError:
             logger.info("Tortoise is used otherwise: plugins find no connection 'default' here")
-            yield
-            return
+            return None
     _used.append(state)
-    try:
-        yield
-    finally:
+
+    async def end() -> None:
         _used.remove(state)
         if not _used:
             await state.close_connections()
+
+    return end

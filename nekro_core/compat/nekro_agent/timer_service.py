@@ -1,9 +1,10 @@
 """``timer_service``: timers that wake the agent of a chat, and timers that call a function.
 
-A timer without a function is stored and survives a restart (`nekro_core.plugins.timers.functions`).
-A timer with a ``callback``, or with ``silent=True``, is in memory: it ends with the plugin that set
-it. Plugins set such timers again in their init method. Its chat key may be any text, because
-plugins use texts of their own for timers that belong to no chat.
+A timer without a function is stored and kept over a restart
+(`nekro_core.plugins.timers.functions`). A timer with a ``callback``, or with ``silent=True``, is
+only in memory: it ends with the plugin that set it. Plugins set such timers again in their init
+method. The chat key of such a timer may be any text, because plugins use their own texts for timers
+that belong to no chat.
 """
 
 import uuid
@@ -42,7 +43,7 @@ __all__ = [
 ]
 
 MOST = 1_000
-"""The most timers in memory. A plugin sets one for each chat that it serves."""
+"""The largest number of timers in memory. A plugin may set one for each chat in which it works."""
 _LONGEST_SLEEP_S = 60.0
 """The clock may be changed while a timer waits, so it is read again after this time."""
 
@@ -74,14 +75,14 @@ async def set_timer(
         trigger_time: The due time in seconds since 1970; 0 is now. A negative value deletes timers
             of the chat instead: with ``temporary`` the temporary ones, else all others.
         event_desc: The text that tells the agent what to do then.
-        temporary: Whether the timer replaces the temporary timer of the chat.
-        silent: Whether the agent is not woken.
+        temporary: If true, the timer replaces the temporary timer of the chat.
+        silent: If true, the agent is not woken.
         callback: Called at the time; at once if the time is past.
 
     Returns:
         True if the timer was set or timers were deleted. False if there are too many timers or, for
-        a timer that is stored, if the time is past or the text is empty or too long; the log says
-        which.
+        a timer that is stored, if the time is past or the text is empty or too long. The log says
+        the reason.
 
     Raises:
         ToolFailure: The chat is not allowed, or the bot has no timers.
@@ -151,7 +152,7 @@ async def set_temp_timer(
 
 
 def get_timers(chat_key: str) -> list[LegacyTimer]:
-    """List the timers of a chat that are not due yet, and not the recurring ones.
+    """List the timers of a chat that are not due yet, without the recurring timers.
 
     Args:
         chat_key: The chat, or the text under which `set_timer` listed the timer.
@@ -184,7 +185,7 @@ async def clear_timers(chat_key: str, temporary: bool | None = None) -> bool:
 
     Args:
         chat_key: See `get_timers`.
-        temporary: True for the temporary ones, False for the others, None for all.
+        temporary: True for the temporary timers, False for the other timers, None for all.
 
     Returns:
         Always True.

@@ -53,7 +53,7 @@ get_current_active_user = get_current_super_user = get_current_user
 
 
 def check_role(user: DBUser, role: LegacyRole) -> bool:
-    """Whether a person has this role or a higher one."""
+    """Return True if a person has this role or a higher one."""
     return user.perm_level >= role
 
 

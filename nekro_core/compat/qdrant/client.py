@@ -53,7 +53,7 @@ class AsyncQdrantClient:
     payload is JSON of at most 1,000,000 characters.
 
     Args:
-        location: ``":memory:"``, or the same as ``url``.
+        location: ``":memory:"``, or an address, which is then used as ``url``.
         url: `STORE_URL`, the address of the bot's own store, which is also the store of
             `get_qdrant_client`. Any other address is refused, because this client cannot connect to
             a server.
@@ -493,8 +493,8 @@ class AsyncQdrantClient:
 
 
 class _BlockingClient(AsyncQdrantClient):
-    """A client whose coroutines end at their first step, because all work is done in the calling
-    thread."""
+    """A client whose coroutines never wait, because all work is done in the calling thread. So one
+    ``send(None)`` runs such a coroutine to its end."""
 
     async def close(self, **_: Any) -> None:
         """See `AsyncQdrantClient.close`."""

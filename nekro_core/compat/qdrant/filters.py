@@ -17,7 +17,7 @@ class InvalidFilter(NekroError, ValueError):
 def matches_filter(
     condition: Any, point: PointId, payload: Mapping[str, Any], depth: int = 0
 ) -> bool:
-    """Whether a filter or condition is true for a point. Raises `InvalidFilter`."""
+    """Return True if a filter or condition is true for a point. Raises `InvalidFilter`."""
     if condition is None:
         return True
     if depth > _DEEPEST:

@@ -28,8 +28,8 @@ class EmbeddedVectorStore:
         return await anyio.to_thread.run_sync(self.open_client)
 
     def open_client(self) -> "AsyncQdrantClient":
-        """The same as `client`, for callers in a thread. It blocks while the client's code is
-        imported."""
+        """Return the same client as `client`, for callers in a thread. It blocks while the client's
+        code is imported."""
         with self._lock:
             if self._client is None:
                 module: Any = importlib.import_module("nekro_core.compat.qdrant.client")

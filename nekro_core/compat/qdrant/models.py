@@ -110,7 +110,7 @@ class MatchValue(_Model):
     """The field is equal to a value, or is a list that contains it.
 
     Attributes:
-        value: The value. Numbers and booleans are never equal.
+        value: The value. A number never equals a boolean.
     """
 
     value: Any
@@ -127,8 +127,8 @@ class MatchAny(_Model):
 
 
 class MatchExcept(_Model):
-    """The field has a value that is not in a list of values. If the field is a list, one of its
-    items must be such a value.
+    """The field has a value that is not among the given values. If the field is a list, at least
+    one of its items must not be among them.
 
     Attributes:
         except_: The excluded values. Qdrant's API calls this field ``except``.
@@ -143,7 +143,8 @@ class MatchText(_Model):
     """The field is a text that contains all given words, in upper or lower case.
 
     Attributes:
-        text: The words, separated by white space. Parts of words match too.
+        text: The words, separated by white space. A word also matches inside a longer word of
+            the field.
     """
 
     text: str

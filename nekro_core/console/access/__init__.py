@@ -1,1 +1,1 @@
-"""Guards the web site: who may ask, logins, sessions, and the limits of requests."""
+"""Protects the web site: checks who makes a request, logs people in, and limits requests."""

@@ -1,4 +1,5 @@
-"""Finds out who asks: by the session of a browser, an API token, the owner's token or a link."""
+"""Finds out who makes a request: by the session of a browser, an API token, the owner's token or a
+login link."""
 
 import hashlib
 import hmac
@@ -27,10 +28,10 @@ class Visit:
 
     Attributes:
         actor: The person, at the time of the request.
-        person_id: The person's number, which stays when they change their name; 0 for the owner's
-            token, which is nobody's.
+        person_id: The person's number, which does not change with their name; 0 for the owner's
+            token, which belongs to no person.
         session_id: The number of the browser's session; 0 for a program with a token.
-        look_again: Finds out who it is now.
+        look_again: Reads again who uses this session or token; returns None if it no longer works.
     """
 
     actor: Actor
@@ -39,8 +40,8 @@ class Visit:
     look_again: Callable[[], Awaitable["Visit | None"]] = field(repr=False)
 
     async def current(self) -> Actor | None:
-        """Return the person as they are now; None if they may not ask any more. A page that stays
-        open calls this before each action."""
+        """Return the person with their present name and role; None if the session or token no
+        longer works. A page that stays open calls this before each action."""
         visit = await self.look_again()
         return visit.actor if visit else None
 
@@ -62,7 +63,8 @@ class Authenticator:
         self._half: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def is_token(self, offered: str) -> bool:
-        """Whether this is the owner's token. The check takes the same time for all wrong tokens."""
+        """Return True if ``offered`` is the owner's token. The check takes the same time for all
+        wrong tokens."""
         return hmac.compare_digest(offered.encode("utf-8", "replace"), self.access_token.encode())
 
     async def by_token(self, offered: str, address: str) -> Visit | None:
@@ -112,9 +114,9 @@ class Authenticator:
         )
 
     def new_link(self, visit: Visit | None = None) -> str:
-        """Make the token of a login link. It can be used once, and becomes invalid when the bot
-        stops, or when the login of ``visit`` has ended. ``visit`` is who asks for it and whom it
-        logs in; None for the owner."""
+        """Make the token of a login link. The link can be used once. It becomes invalid when the
+        bot stops, or when the login of ``visit`` ends. ``visit`` is the person who asks for the
+        link and whom the link logs in; None for the owner."""
         token = secrets.token_urlsafe(24)
         self._links[token] = visit
         while len(self._links) > MAX_LINKS:
@@ -122,24 +124,28 @@ class Authenticator:
         return token
 
     async def redeem(self, offered: str) -> ConsolePerson | None:
-        """Use a link's token and make it invalid. None if it does not exist, was used before, or
-        whoever made it may not ask any more.
+        """Return the person whom a link's token logs in, and make the token invalid. Returns None
+        if there is no such token, if it was used before, or if the login of the person who made it
+        has ended.
 
-        A link for the owner logs in the first owner. If there is none yet, one is added.
+        A link for the owner logs in the first owner. If there is no owner yet, one is added.
         """
-        # A dictionary lookup is safe here: its time does not help to guess 192 random bits.
+        # A dictionary may be used here: how long the lookup takes does not help to guess 192 random
+        # bits.
         if offered not in self._links:
             return None
         visit = self._links.pop(offered)
         if visit is None or not visit.person_id:
             return await self.identity.people.owner()
-        # Otherwise a thief of a session would keep a way in after the session was ended.
+        # Otherwise somebody who stole a session could make a link and log in with it after the
+        # session was ended.
         if await visit.current() is None:
             return None
         return await self.identity.people.numbered(visit.person_id)
 
     def half_login(self, person: ConsolePerson) -> str:
-        """Remember that a person gave the right password. Returns a secret for the next form."""
+        """Remember that a person gave the right password. Returns a secret that the form for the
+        code sends back."""
         secret = secrets.token_urlsafe(24)
         self._half[secret] = (person.person_id, self._clock() + HALF_LOGIN_S)
         while len(self._half) > MAX_HALF_LOGINS:
@@ -147,7 +153,7 @@ class Authenticator:
         return secret
 
     async def half_logged_in(self, secret: str) -> ConsolePerson | None:
-        """Get the person who gave the right password a short time ago."""
+        """Get the person who gave the right password within the last `HALF_LOGIN_S` seconds."""
         person_id, until = self._half.get(secret, (0, 0.0))
         if not person_id or until <= self._clock():
             self._half.pop(secret, None)
@@ -155,7 +161,7 @@ class Authenticator:
         return await self.identity.people.numbered(person_id)
 
     def forget_half_login(self, secret: str) -> None:
-        """Forget a password that was followed by a code."""
+        """Forget that a person gave the right password, after the right code has followed."""
         self._half.pop(secret, None)
 
 

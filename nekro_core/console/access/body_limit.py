@@ -18,9 +18,9 @@ with the largest body is refused."""
 BODY_S = 30.0
 """Time limit for receiving one body, in seconds."""
 LINGER_S = 5.0
-"""Maximum seconds for which the rest of a refused body is read and discarded, up to `MOST_BYTES`.
-If a server closes a connection that has unread data, TCP resets the connection, and the client may
-not receive the refusal (RFC 9112, section 9.6)."""
+"""Maximum number of seconds for which the rest of a refused body (up to `MOST_BYTES`) is read and
+discarded. If a server closes a connection that has unread data, TCP resets the connection, and the
+client may not receive the refusal (RFC 9112, section 9.6)."""
 
 
 @dataclass(eq=False, slots=True)
@@ -38,7 +38,7 @@ class BodyLimitMiddleware:
         self._here: set[_Coming] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the application answer, unless the request's body exceeds a limit."""
+        """Pass the request to the application, unless its body exceeds a limit."""
         answered = False
 
         async def sending(message: Message) -> None:
@@ -73,7 +73,7 @@ class BodyLimitMiddleware:
                 self._refuse(coming)
             while sum(each.size for each in self._here) > MOST_IN_ALL:
                 self._refuse(max(self._here, key=lambda each: each.size))
-            await checkpoint()  # if this request has been refused, it is cancelled here
+            await checkpoint()  # a refused request is cancelled here
             if not message.get("more_body", False):
                 coming.complete = True
                 coming.visit.deadline = math.inf

@@ -5,7 +5,8 @@ name. So the ``Host`` header of all requests is checked. ``Origin`` and login ar
 web site's own paths: ``/ui`` (pages, assets and NiceGUI's socket), ``/api/v1`` and ``/plugins``.
 
 The guard puts the person who asks into the request's state: ``request.state.actor`` is an `Actor`,
-and ``request.state.visit`` a `Visit`, which a page that stays open asks again.
+and ``request.state.visit`` is a `Visit`. A page that stays open asks the visit again who the person
+is.
 """
 
 from collections import Counter
@@ -31,22 +32,23 @@ from nekro_core.store import StoreUnavailable
 OWN_PAGES = frozenset({"/", "/login", "/login/code", "/join", "/logout"})
 """The pages before the login. Everybody may open them."""
 POLICY = (
-    # Vue compiles the page's templates in the browser, which needs 'unsafe-eval'. People's messages
-    # are inserted only as text, and nothing can be loaded from or sent to another host.
+    # Vue compiles the page's templates in the browser, which needs 'unsafe-eval'. This is
+    # acceptable: people's messages are inserted only as text, and this policy lets the page neither
+    # load from nor send to another host.
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; "
     "style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; media-src 'self' blob:; "
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 PLUGINS_POLICY = POLICY.replace("frame-ancestors 'none'", "frame-ancestors 'self'")
-"""The console shows plugins' pages in a frame. Other sites may not."""
+"""The policy of plugins' pages. The console may show them in a frame; other sites may not."""
 
 MAX_AT_ONCE = 200
-"""Maximum number of requests and websockets that one person has open. The web server takes 512
-connections in all: one person must not take them from the others."""
+"""Maximum number of requests and websockets that one person has open. The web server accepts 512
+connections in total, and one person must not use up all of them."""
 
 
 class Guard:
-    """The middleware that gets each request first, and passes it on or refuses it."""
+    """The middleware that receives each request first, and passes it on or refuses it."""
 
     def __init__(
         self, app: ASGIApp, *, authenticator: Authenticator, allowed_hosts: AbstractSet[str]
@@ -87,7 +89,7 @@ class Guard:
 
     @contextmanager
     def _counted(self, person_id: int) -> Iterator[None]:
-        """Count a request until the block ends. Those with the owner's token are not counted."""
+        """Count a request until the block ends. Requests with the owner's token are not counted."""
         if not person_id:
             yield
             return
@@ -102,10 +104,12 @@ class Guard:
     def _place_refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         if any(character in scope["path"] for character in "\r\n\0"):
-            # The router's patterns end in "$", which matches before a newline at the end too. So a
-            # route would run for a path that is none of ours here.
+            # The router's patterns end in "$", which also matches before a newline at the end. So
+            # the router would run a route for such a path, although this class does not find the
+            # path among the web site's own.
             return _json(404, "path", "the path has a control character")
-        # Two Host headers are an attack: a proxy may use one of them and the bot the other.
+        # Join several Host headers, so that they are refused. They are an attack: a proxy may use
+        # one of them and the bot the other.
         host = ", ".join(headers.getlist("host"))
         if not host_allowed(host, self._allowed):
             return _json(
@@ -128,7 +132,7 @@ class Guard:
         visit = await self._authenticator.by_session(cookie, address) if cookie else None
         scheme, _, offered = headers.get("authorization", "").partition(" ")
         if visit is None and not _within(path, PAGE) and scheme.lower() == "bearer":
-            # The token is checked first: a right token is accepted even after many wrong ones.
+            # The token is checked first: a right token is accepted even after many wrong tokens.
             visit = await self._authenticator.by_token(offered.strip(), address)
             if visit is None:
                 return self._wrong_token(address)
@@ -168,7 +172,9 @@ def _too_many() -> Response:
 
 
 def _plugins_refusal(visit: Visit) -> Response | None:
-    """Plugins' pages check no roles themselves, and any of their addresses may act."""
+    """Return a refusal if the person may not open plugins' pages. The pages check no roles
+    themselves, and a request to any of their addresses may change something, so they need the role
+    of an operator."""
     actor = visit.actor
     if actor.role.allows(AccessRole.OPERATOR) and actor.in_scope("plugins", acts=True):
         return None
@@ -187,8 +193,8 @@ def wait_headers(seconds: float) -> dict[str, str]:
 
 def routed_path(scope: Scope) -> str:
     """Return the path that the application uses for routing. It lacks ``root_path``, which is the
-    path at which a proxy serves the bot. `Guard` must check this path and no other: otherwise it
-    would protect the wrong route."""
+    path at which a proxy serves the bot. `Guard` must check exactly this path. If it checked
+    another path, it would protect the wrong route."""
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
     inner = path.removeprefix(root)
     return inner if not inner or inner.startswith("/") else path
@@ -209,7 +215,7 @@ def session_cookie(headers: Headers, name: str) -> str:
 
 
 def client_address(scope: Scope) -> str:
-    """Return the client's address, under which failures are counted."""
+    """Return the client's address. Wrong tokens are counted by this address."""
     client = HTTPConnection(scope).client
     return client.host if client else ""
 
@@ -223,8 +229,8 @@ def _is_ours(path: str) -> bool:
 
 
 def _bounds_bodies(scope: Scope) -> bool:
-    """Whether the handler of the path limits bodies itself. Only adapters' routes outside of the
-    web site do not."""
+    """Return True if the handler of the path limits the size of bodies itself. Only adapters'
+    routes outside of the web site do not."""
     path = routed_path(scope)
     return scope["type"] != "http" or _is_ours(path) or _within(path, WEBHOOKS)
 
@@ -246,7 +252,7 @@ def _hardened_response(response: Response) -> Response:
 
 def _hardened(scope: Scope, send: Send) -> Send:
     """Add the security headers to answers of the web site's own paths."""
-    path = routed_path(scope)  # read now, since the router changes the scope
+    path = routed_path(scope)  # read before the router changes the scope
     if scope["type"] != "http" or not _is_ours(path):
         return send
 

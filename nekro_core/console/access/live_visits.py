@@ -1,4 +1,4 @@
-"""Ends websockets and streams whose person may not ask any more."""
+"""Ends open websockets and streams when their person loses the right to use them."""
 
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,18 +15,19 @@ CLOSE_CODE = 1008
 async def while_allowed(
     app: ASGIApp, visit: Visit, scope: Scope, receive: Receive, send: Send
 ) -> None:
-    """Let ``app`` answer a request for as long as its person may ask.
+    """Let ``app`` answer a request for as long as its person has the right to make it.
 
     The request ends within `LOOK_EVERY_S` after the session or token was revoked, or the person was
-    disabled or got another role. A browser connects again by itself and gets what its person may
-    see now. While the database does not answer, nothing is ended.
+    disabled or got another role. The browser then connects again by itself, and gets what its
+    person may see now. While the database does not answer, no request is ended.
     """
     connection = _Connection(scope, send)
     failure: Exception | None = None
     with anyio.CancelScope() as whole:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_watch, visit, whole)
-            # An error is raised outside the task group, so that it is not wrapped in a group.
+            # Keep an error and raise it after the task group, so that it is not wrapped in an
+            # exception group.
             try:
                 await app(scope, receive, connection.send)
             except Exception as error:  # noqa: BLE001 (raised again below)
@@ -39,7 +40,7 @@ async def while_allowed(
 
 
 async def _watch(visit: Visit, whole: anyio.CancelScope) -> None:
-    """Cancel the request when its person may not ask any more."""
+    """Cancel the request when its person may no longer make it."""
     while True:
         await anyio.sleep(LOOK_EVERY_S)
         if not await _still(visit):
@@ -54,7 +55,7 @@ async def _still(visit: Visit) -> bool:
 
 
 class _Connection:
-    """Remembers how far an answer has come, so that it can be ended."""
+    """Remembers which parts of an answer were sent, so that the answer can be ended correctly."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._websocket = scope["type"] == "websocket"

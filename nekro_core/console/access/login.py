@@ -29,7 +29,7 @@ from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from nekro_core.store import ConsolePerson, StoreUnavailable
 
 _LONGEST_NAME = 100
-"""The rest of a longer offered name is ignored. No person's name is that long."""
+"""Number of characters of an offered name that are read. No person's name is longer."""
 
 
 class LoginPages:
@@ -47,7 +47,7 @@ class LoginPages:
         if not token or await self._authenticator.by_session(cookie, ""):
             return RedirectResponse(f"{PAGE}/", 303)
         if "prefetch" in (request.headers.get("sec-purpose") or "").lower():
-            return Response(status_code=204)  # a prefetch must not use the link, which works once
+            return Response(status_code=204)  # a browser's prefetch must not use up the link
         person = await self._authenticator.redeem(token)
         if person is None:
             return self._wrong_token(request, "login_link_used")
@@ -59,7 +59,8 @@ class LoginPages:
         offered = fields.get("token", "").strip()
         if not offered:
             return await self._by_password(request, fields)
-        # The token of a one-time link is accepted too, because the printed address shows it.
+        # The token of a one-time link is accepted here too, because people see it in the address
+        # that the bot prints.
         if self._authenticator.is_token(offered):
             return await self._let_in(request, await self._identity.people.owner(), "the token")
         person = await self._authenticator.redeem(offered)
@@ -148,7 +149,8 @@ class LoginPages:
             raise WebApiError(
                 403, "scope", "an API token makes no links: a link would do more than the token may"
             )
-        # Not by name: a person who changes their name meanwhile would not be found by it.
+        # The link is made for the visit, not for the name: the person may change their name
+        # meanwhile.
         token = self._authenticator.new_link(visit)
         return {"url": f"{request.base_url}?token={token}"}
 
@@ -161,8 +163,8 @@ class LoginPages:
         return _refused(request, problem, 401)
 
     async def _let_in(self, request: Request, person: ConsolePerson, how: str) -> Response:
-        """Begin a new session. The one that the browser had before ends, so that nobody can give a
-        browser a session whose secret they know."""
+        """Begin a new session and end the browser's earlier session. Otherwise an attacker could
+        put a session with a known secret into a browser, and use it after the login."""
         address = client_address(request.scope)
         actor = Actor(
             name=person.name,
@@ -170,7 +172,8 @@ class LoginPages:
             origin=RequestOrigin.PAGE,
             address=address,
         )
-        # Failed logins are only in the bot's log: strangers could fill the audit log with them.
+        # Only successful logins are in the audit log. Failed logins are in the bot's log, because
+        # strangers could fill the audit log with them.
         entry_id = await self._audit.begin(actor, "people.log_in", {"how": how})
         session = await self._identity.sessions.begin(
             person,

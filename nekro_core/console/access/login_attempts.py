@@ -25,11 +25,11 @@ failure is oldest is forgotten."""
 class LoginAttempts:
     """Counts wrong tokens, for each address and in total, and decides who must wait.
 
-    A right token is accepted even after many wrong ones: otherwise a stranger could lock the owner
-    out. So this limit does not protect against guessing. It only reduces load and log lines. The
-    length of the secrets protects against guessing: the access token that the bot makes and a
-    session's signature have 256 random bits, and a link's token has 192. A million tries a second
-    for a year are 2**45 tries.
+    A right token is accepted even after many wrong tokens; otherwise a stranger could lock the
+    owner out. So this limit does not protect against guessing. It only reduces load and log lines.
+    The length of the secrets protects against guessing: the access token that the bot makes and a
+    session's signature have 256 random bits, and a link's token has 192. For comparison, a million
+    tries a second for a year are 2**45 tries.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -53,7 +53,8 @@ class LoginAttempts:
         own.take(now)
         self._in_all.take(now)
         if own.wait_s(now) or self._in_all.wait_s(now):
-            # Failures during the wait are not counted, so they write no log lines.
+            # Wrong tokens while an address must wait are not counted, so that they write no log
+            # lines.
             logger.warning(
                 "{} wrong access tokens within {:g} s, the last one from {}; more are refused now",
                 self._in_all.count(now),

@@ -1,4 +1,4 @@
-"""Receives the forms of logins, which everybody may send, within limits."""
+"""Receives the forms of logins within limits, because everybody may send them."""
 
 from collections import deque
 from urllib.parse import parse_qs

@@ -1,5 +1,5 @@
-"""Checks from where a request comes: the ``Host`` header, the origin, and what a browser says of
-the page that made it."""
+"""Checks where a request comes from: the ``Host`` header, the origin, and the headers with which a
+browser describes the page that made the request."""
 
 import ipaddress
 from collections.abc import Set as AbstractSet
@@ -9,10 +9,10 @@ from starlette.datastructures import Headers
 
 
 def host_allowed(host: str, allowed: AbstractSet[str]) -> bool:
-    """Whether a ``Host`` header names this bot.
+    """Return True if a ``Host`` header names this bot.
 
-    Every numeric address is accepted: DNS rebinding needs a host name, and the browser sends the
-    host that is in the page's address.
+    Every numeric address is accepted. An attack by DNS rebinding uses a page whose address has a
+    host name, and the browser then sends this host name.
     """
     try:
         name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
@@ -24,8 +24,8 @@ def host_allowed(host: str, allowed: AbstractSet[str]) -> bool:
 
 
 def origin_allowed(origin: str | None, host: str, allowed: AbstractSet[str]) -> bool:
-    """Whether the request comes from a page of this bot, or has no ``Origin`` header, as from a
-    script.
+    """Return True if the request comes from a page of this bot, or has no ``Origin`` header, like
+    the requests of a script.
 
     A reverse proxy may replace ``Host``, so the configured host names are accepted too.
     """
@@ -42,9 +42,9 @@ def origin_allowed(origin: str | None, host: str, allowed: AbstractSet[str]) -> 
 
 
 def pulled_in(headers: Headers) -> bool:
-    """Whether another site's page loads this address, for example as a picture or a script. Such a
-    request has no ``Origin``, but it has the session cookie if that page is on another port of this
-    host. Navigation by links is allowed."""
+    """Return True if a page of another site loads this address, for example as a picture or a
+    script. Such a request has no ``Origin``, but it has the session cookie if the other page is on
+    another port of this host. For a click on a link, the result is False."""
     return (
         "origin" not in headers
         and headers.get("sec-fetch-site", "none") not in {"none", "same-origin"}

@@ -26,7 +26,7 @@ class AccessSettings(BaseModel):
     @field_validator("web_allowed_hosts", mode="before")
     @classmethod
     def _read_list(cls, value: Any) -> Any:
-        # A value from the process environment is still a text: JSON, or names with commas between.
+        # A value from the process environment is a text: JSON, or names with commas between.
         if isinstance(value, str):
             text = value.strip()
             try:

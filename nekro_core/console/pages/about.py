@@ -27,7 +27,7 @@ async def about_page(view: View) -> None:
     heading(view.say("about.changes"))
     if about.changes:
         with ui.element("div").classes("nc-card nc-prose").props('tabindex="0"'):
-            # Files of the source code are not served.
+            # Remove links to files, because the site does not serve files of the source code.
             ui.markdown(_LINK_TO_FILE.sub(r"\1", about.changes))
     else:
         ui.label(view.say("about.no_changes")).classes("nc-soft")

@@ -1,6 +1,7 @@
 """Draws the forms of accounts: their settings and the connection test.
 
-They are dialogs, so that drawing the list of accounts again does not delete what a person typed.
+The forms are dialogs, so that a person's typed values are not lost when the list of accounts is
+drawn again.
 """
 
 from collections.abc import Awaitable, Callable
@@ -120,7 +121,7 @@ class AccountDialogs:
                 self._main_button("edit", send)
 
     async def test(self, platform: PlatformStatus, account: str) -> None:
-        """Test the connection of an account with its present settings, and show the verdict."""
+        """Test the connection of an account with its present settings, and show the result."""
         view = self._view
         with account_dialog(self.place, f"{view.say('platforms.test')}: {account}") as dialog:
             place = ui.element("div").props('role="status"')

@@ -1,4 +1,4 @@
-"""Draws the page of what operators did."""
+"""Draws the page of the audit log, which shows what operators did."""
 
 import json
 
@@ -72,9 +72,9 @@ def _draw_values(view: View, row: AuditRow) -> None:
 
 
 def _readable(value: str) -> str:
-    """Return a value of the log for people: a text without quotes, all else as JSON."""
+    """Return a value of the log for people: a text without quotes, any other value as JSON."""
     try:
         read = json.loads(value)
-    except ValueError:  # it was cut off
+    except ValueError:  # the value was cut off
         return value
     return read if isinstance(read, str) else value

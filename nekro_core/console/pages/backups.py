@@ -1,4 +1,4 @@
-"""Draws the page of the backups and of the restore of the next start."""
+"""Draws the page of the backups, and of the restore that the next start carries out."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,8 +21,8 @@ from nekro_core.operator.backups import BackupView, RestoreView
 from nekro_core.operator.roles import AccessRole
 
 FILES = "../../api/v1/backups"
-"""Where backups are uploaded, relative to the page. NiceGUI would put ``/ui`` in front of an
-address that begins with a slash."""
+"""The address to which backups are uploaded, relative to the page. It does not begin with a slash,
+because NiceGUI would put ``/ui`` in front of it."""
 _READ_AGAIN_S = 5.0
 
 

@@ -10,7 +10,7 @@ from nekro_core.policy.ban_list import BannedPerson
 
 _LOOK_S = 5.0
 _MOST_SHOWN = 200
-"""Maximum number of people in the list. The filter finds the others."""
+"""Maximum number of people in the list. Further people are found with the filter."""
 
 
 class BanListView:
@@ -25,7 +25,7 @@ class BanListView:
         self._drawn: tuple[list[BannedPerson], str] | None = None
 
     async def draw(self) -> None:
-        """Draw the list where this function is called."""
+        """Draw the list into the current element of the page."""
         view = self._view
         ui.label(view.say("requests.ban_lead")).classes("nc-lead")
         if view.may(AccessRole.OPERATOR):

@@ -1,4 +1,4 @@
-"""Draws one message to several chats with its progress."""
+"""Draws one message to several chats, and its progress."""
 
 from collections.abc import Awaitable, Callable
 
@@ -39,7 +39,7 @@ class BroadcastCard:
     Args:
         view: The opened page.
         summary: The message.
-        refresh: Reads the list again.
+        refresh: Reads the list of messages again.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class BroadcastCard:
                     ).props("flat dense no-caps")
 
     async def show(self, summary: AnnouncementSummary) -> None:
-        """Show how far the message is."""
+        """Show the progress of the message."""
         if summary == self._shown:
             return
         self._shown = summary

@@ -1,4 +1,4 @@
-"""Draws messages to several chats: how far they are, and the form of a new one."""
+"""Draws messages to several chats with their progress, and the form of a new message."""
 
 import math
 from typing import Any
@@ -23,7 +23,7 @@ _PAGE = 20
 _LOOK_S = 1.0
 """Seconds between two reads of the list while a message is being sent."""
 _QUIET_LOOKS = 5
-"""While no message is being sent, only at each fifth time the list is read."""
+"""While no message is being sent, the list is read only once in this many times `_LOOK_S`."""
 
 
 class Broadcasts:
@@ -40,7 +40,7 @@ class Broadcasts:
         self._looks, self._busy = 0, True
 
     async def draw(self) -> None:
-        """Draw the form and the list where this function is called."""
+        """Draw the form and the list into the current element of the page."""
         view = self._view
         ui.label(view.say("broadcast.lead")).classes("nc-lead")
         if view.may(AccessRole.OPERATOR):
@@ -59,7 +59,7 @@ class Broadcasts:
             self._draw_cards(found)
         for each in found:
             card = self._cards.get(each.announcement_id)
-            if card is not None:  # another look may have drawn the list again meanwhile
+            if card is not None:  # the list may have been drawn anew meanwhile
                 await card.show(each)
         self._busy = any(each.state is AnnouncementState.RUNNING for each in found)
         self._older.set_visibility(self._number <= len(found) < MOST_KEPT)

@@ -1,4 +1,4 @@
-"""Draws the page of one chat: its history, and beside it how the bot behaves there."""
+"""Draws the page of one chat: its history, and beside it how the bot behaves in this chat."""
 
 from nicegui import ui
 
@@ -60,7 +60,8 @@ async def _draw_side(view: View, chat_key: ChatKey) -> None:
             panels[name] = ui.tab_panel(name)
 
     async def fill(name: str) -> None:
-        # What most visitors do not look at is read when it is opened.
+        # Read the content of a tab only when the person opens the tab, because most people do not
+        # open it.
         if not panels[name].default_slot.children:
             with panels[name]:
                 await parts[name](view, chat_key)

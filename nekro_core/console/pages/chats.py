@@ -13,7 +13,8 @@ from nekro_core.policy import ChatState
 
 _PAGE = 50
 _NEWEST = 5
-"""How many chats are read again when something happens. More of them change in a burst rarely."""
+"""Number of chats that are read again after an event. More than this many chats rarely change at
+the same time."""
 _PAUSE_S = 0.1
 """Pause between two updates, so that a busy bot does not keep the browser busy."""
 STATE_KINDS = {ChatState.ON: "good", ChatState.OBSERVE: "warn", ChatState.OFF: "bad"}
@@ -62,14 +63,14 @@ class _ChatList:
         await self._rows.refresh()
 
     async def follow(self) -> None:
-        """Show what happens, until cancelled."""
+        """Show changes until cancelled."""
         while True:
             async with (
                 self._view.operator.chats.follow() as events,
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(self._draw_changes)
-                self._changed.set()  # for what happened before the iterator began
+                self._changed.set()  # also draw what came before the loop
                 async for event in events:
                     if isinstance(event, Recorded):
                         self._changed.set()
@@ -101,7 +102,7 @@ class _ChatList:
         self._cards[str(chat.chat_key)] = chat.newest_seq, _draw_chat(self._view, chat)
 
     async def _update(self) -> None:
-        """Put the chats with news on top."""
+        """Move the chats with new messages to the top."""
         page = await self._ask(before=0, limit=_NEWEST)
         if page.chats and not self._cards:
             await self._rows.refresh()

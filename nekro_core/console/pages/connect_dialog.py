@@ -1,5 +1,5 @@
-"""Draws what to enter in the platform's program (such as NapCat) so that it connects an account,
-and waits until the account is seen."""
+"""Draws the values that an operator enters in the platform's program (such as NapCat), so that it
+connects an account to the bot. Waits until the account is online."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -20,9 +20,10 @@ from nekro_core.operator.roles import AccessRole
 from nekro_core.system.errors import NekroError
 
 _WAIT_S = 10.0
-"""Seconds of one wait for an account. Then the present state is shown, and the wait goes on."""
+"""Seconds of one wait for an account. After each wait, the account's state is shown, and the next
+wait begins."""
 _BROWSER_S = 5.0
-"""Maximum seconds until the browser says its address."""
+"""Maximum wait for the browser's answer with the address of its page, in seconds."""
 
 
 class ConnectDialog:
@@ -60,7 +61,7 @@ class ConnectDialog:
         await self._wait(dialog, seen)
 
     def _draw_lines(self, origin: str) -> Callable[[], Awaitable[None]]:
-        """Draw the place of the lines. Returns a function that shows them."""
+        """Draw the place of the lines to enter. Returns a function that shows the lines there."""
         view, platform, account = self._view, self._platform, self._account
         address = ui.input(view.say("platforms.address"), value=origin)
         address.props("outlined dense").classes("nc-wide")
@@ -100,7 +101,7 @@ class ConnectDialog:
                     account=self._account,
                     limit_s=limit,
                 )
-            except NekroError as error:  # it was removed meanwhile
+            except NekroError as error:  # the account was removed meanwhile
                 self._view.show_error(error)
                 return
             if not _is_open(dialog):
@@ -168,7 +169,7 @@ def account_dialog(place: ui.element, title: str) -> Iterator[ui.dialog]:
 
 @contextmanager
 def dialog_buttons(view: View, dialog: ui.dialog) -> Iterator[None]:
-    """Draw the row of buttons at the end of a dialog, with one that closes it."""
+    """Draw the row of buttons at the end of a dialog. One button closes the dialog."""
     with ui.row().classes("nc-dialog-buttons"):
         close = ui.button(view.say("platforms.close"), on_click=dialog.close)
         close.props("flat no-caps")

@@ -12,7 +12,7 @@ from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import badge, heading, local_time, start_job
 from nekro_core.delivery.platforms.contract import AccountState
 from nekro_core.delivery.platforms.switch import PlatformState, PlatformStatus
-from nekro_core.llm.embedded import EmbeddedPhase, EmbeddedState
+from nekro_core.llm.embedded.model import EmbeddedPhase, EmbeddedState
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Finding
 from nekro_core.operator.mcp import McpServerView
@@ -26,13 +26,14 @@ from nekro_core.operator.turns import TurnView
 _READ_AGAIN_S = 5.0
 _OFF = frozenset({AccountState.OFFLINE, AccountState.FAILED})
 _WEB = "web"
-"""The platform of the chat page, which is always there."""
+"""The platform of the bot's own chat page, which every bot has."""
 _MANY = 1000
 _PAGES = MappingProxyType({"settings": "settings", "adapters": "platforms"})
-"""The pages on which findings are mended."""
+"""For areas of the health check: the page on which a problem of the area is repaired."""
 _MCP_BROKEN = frozenset({"waiting", "wrong"})
+_TILES = ("messages", "sent", "turns", "cost", "first_words", "not_delivered")
 _MODEL_FAILED = "model_"
-"""The reasons for which a turn ended because of its model begin with this."""
+"""If a turn ended because its model failed, the reason for its end begins with this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,19 +57,26 @@ async def home_page(view: View) -> None:
     """Draw the page."""
     shown = await _read(view)
 
+    tiles: _TodayTiles
+
     @ui.refreshable
     def live() -> None:
+        nonlocal tiles
         _draw_steps(view, shown)
         _draw_wrong(view, shown)
-        _draw_today(view, shown)
+        tiles = _TodayTiles(view)
+        tiles.write(shown)
         _draw_running(view, shown)
 
     async def look() -> None:
         nonlocal shown
-        now = await _read(view)
-        if now != shown:  # drawing the same again would take the keyboard's focus away
-            shown = now
+        before, shown = shown, await _read(view)
+        # Each message changes the figures of today. If the whole page were drawn again, the focus
+        # of the keyboard would be lost, and the turns that run would lose some milliseconds.
+        if _apart_from_figures(shown) != _apart_from_figures(before):
             live.refresh()
+        else:
+            tiles.write(shown)
 
     live()
     await _draw_health(view)
@@ -79,7 +87,7 @@ async def _read(view: View) -> _BotState:
     actor, operator = view.actor, view.operator
     try:
         has_password = (await operator.people.myself(actor)).has_password
-    except NoSuchItem:  # the link of the first start belongs to no person
+    except NoSuchItem:  # logged in by the link of the first start, which belongs to no person
         has_password = False
     return _BotState(
         today=await operator.statistics.today(actor),
@@ -104,22 +112,47 @@ def _rounded(state: EmbeddedState | None) -> EmbeddedState | None:
     return replace(state, done=int(100 * state.share), total=100 if state.total else 0)
 
 
-def _draw_today(view: View, state: _BotState) -> None:
-    sums, first = state.today.sums, state.today.first_words
-    heading(view.say("home.today"))
-    with ui.element("div").classes("nc-tiles nc-tiles-of-three"):
-        for key, value in (
-            ("messages", f"{sums.messages:,}"),
-            ("sent", f"{sums.sent:,}"),
-            ("turns", f"{sums.turns:,}"),
-            ("cost", f"{sums.cost:,.2f}"),
-            ("first_words", f"{first.p50:.1f} / {first.p95:.1f} s" if first.number else "–"),
-            ("not_delivered", _many(state.undelivered)),
-        ):
-            draw_tile(view.say(f"home.{key}"), value)
-    if sums.published_cost:
-        told = view.say("statistics.note_published", cost=f"{sums.published_cost:,.2f}")
-        ui.label(told).classes("nc-soft nc-small")
+def _apart_from_figures(state: _BotState) -> Sequence[object]:
+    """Return what the page shows apart from the figures of today."""
+    turn = state.newest_turn
+    accounts = [
+        (each.platform, each.status.state, each.status.account, each.status.last_error)
+        for each in state.accounts
+    ]
+    return (
+        *(state.undelivered, state.platforms, accounts, state.models, state.plugins),
+        *(state.embedded, state.has_password, state.problems, state.mcp),
+        turn if turn is not None and turn.stop.startswith(_MODEL_FAILED) else None,
+        state.today.ever.messages > 0,
+    )
+
+
+class _TodayTiles:
+    """The figures of today, and what must be known about the cost."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        heading(view.say("home.today"))
+        with ui.element("div").classes("nc-tiles nc-tiles-of-three"):
+            self._tiles = {key: draw_tile(view.say(f"home.{key}"), "") for key in _TILES}
+        self._note = ui.label().classes("nc-soft nc-small")
+
+    def write(self, state: _BotState) -> None:
+        """Write the figures into what is drawn."""
+        sums, first = state.today.sums, state.today.first_words
+        figures = {
+            "messages": f"{sums.messages:,}",
+            "sent": f"{sums.sent:,}",
+            "turns": f"{sums.turns:,}",
+            "cost": f"{sums.cost:,.2f}",
+            "first_words": f"{first.p50:.1f} / {first.p95:.1f} s" if first.number else "–",
+            "not_delivered": _many(state.undelivered),
+        }
+        for key, tile in self._tiles.items():
+            tile.text = figures[key]
+        cost = f"{sums.published_cost:,.2f}"
+        self._note.text = self._view.say("statistics.note_published", cost=cost)
+        self._note.set_visibility(bool(sums.published_cost))
 
 
 def _many(number: int) -> str:
@@ -164,7 +197,8 @@ def _draw_wrong(view: View, state: _BotState) -> None:
 
 
 def _draw_model(view: View, shown: _BotState) -> None:
-    """Say that the bot cannot answer, because its model is not there or did not answer last."""
+    """Say that the bot cannot answer, if its model failed in the newest turn or could not be loaded
+    or is being downloaded."""
     turn, state = shown.newest_turn, shown.embedded
     if turn is not None and turn.stop.startswith(_MODEL_FAILED):
         said = view.say("home.model_failed", model=turn.model or view.say("home.model"))

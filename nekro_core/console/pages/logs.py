@@ -15,14 +15,14 @@ from nekro_core.system.logs.line import LogFilter, LogLine
 from nekro_core.system.logs.ring import MissedLines
 
 DOWNLOAD = "../../api/v1/logs"
-"""As seen from the page. A path of the page that begins with a slash would get the page's
-prefix."""
+"""The address of the log files, relative to the page. It does not begin with a slash, because
+NiceGUI would put ``/ui`` in front of it."""
 LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "SUCCESS": 25, "WARNING": 30, "ERROR": 40}
 _FIRST_LINES = 200
 _MOST_LINES = 1000
-"""Maximum number of lines on the page. The browser gets slow with many more."""
+"""Maximum number of lines on the page. With many more, browsers become slow."""
 _GATHER_S = 0.1
-"""Seconds for which new lines are gathered before the browser gets them together."""
+"""Seconds for which new lines are collected before they are sent to the browser together."""
 
 
 class _LiveLog:
@@ -42,12 +42,12 @@ class _LiveLog:
         self.waiting = ui.label().classes("nc-soft nc-small").props('role="status"')
 
     def search(self, wanted: LogFilter, lines: int = _FIRST_LINES) -> None:
-        """Show other lines."""
+        """Show the lines that match the filter ``wanted``."""
         self._wanted, self.shown = wanted, lines
         self._restart.cancel()
 
     def older(self) -> None:
-        """Show more lines."""
+        """Also show older lines."""
         self.search(self._wanted, min(self.shown + _FIRST_LINES, _MOST_LINES))
 
     def pause(self, paused: bool) -> None:
@@ -60,14 +60,15 @@ class _LiveLog:
         area, actor = self._view.operator.logs, self._view.actor
         while True:
             with anyio.CancelScope() as self._restart:
-                # Following begins before the older lines are read, so that none is lost between.
+                # Begin to follow before the older lines are read, so that no line is lost in
+                # between.
                 async with area.follow(actor, self._wanted) as lines:
                     await self._begin()
                     async for line in lines:
                         self._new.append(line)
 
     async def show_gathered(self) -> None:
-        """Show gathered lines until the page closes."""
+        """Show the collected lines until the page closes."""
         while True:
             await anyio.sleep(_GATHER_S)
             self.show_new()

@@ -21,7 +21,7 @@ async def mcp_page(view: View) -> None:
 
 
 class _McpPage:
-    """The list of servers, and the form of one."""
+    """The list of servers, and the form of the opened server."""
 
     def __init__(self, view: View) -> None:
         self._view, self._area = view, view.operator.mcp
@@ -121,7 +121,7 @@ class _McpPage:
         if server.secrets:
             details += "\n" + view.say("mcp.remove_secrets", names=", ".join(server.secrets))
         question = view.say("mcp.remove_ask", name=server.name)
-        with self._dialogs:  # not in the list, which may be drawn anew meanwhile
+        with self._dialogs:  # the dialog stays if the list is drawn anew
             agreed = await confirm(view, question, details=details, button=view.say("mcp.remove"))
         if agreed:
             await view.perform(

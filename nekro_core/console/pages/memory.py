@@ -22,15 +22,17 @@ from nekro_core.system.errors import NekroError
 Refresh = Callable[[], Any]
 _MOST_CHATS = 200
 _IMPORT_BYTES = 20 * 1024 * 1024
-"""Size of the largest import: 20,000 lines of the longest notes."""
+"""Maximum size of an import in bytes: enough for 20,000 notes of the maximum length."""
 
 
 async def memory_page(view: View) -> None:
     """Draw the page."""
     ui.label(view.say("memory.lead")).classes("nc-lead")
-    chat = await choose_chat(view, view.say("memory.chat"))
-    words = ui.input(view.say("memory.words")).props("outlined dense clearable debounce=250")
-    ended = ui.checkbox(view.say("memory.with_ended"))
+    with ui.element("div").classes("nc-filters"):
+        chat = await choose_chat(view, view.say("memory.chat"))
+        words = ui.input(view.say("memory.words")).classes("nc-grow")
+        words.props("outlined dense clearable debounce=250")
+        ended = ui.checkbox(view.say("memory.with_ended"))
 
     @ui.refreshable
     async def show() -> None:
@@ -55,9 +57,9 @@ async def _draw_chats(view: View, chosen: ui.select, refresh: Refresh) -> None:
     with ui.element("div").classes("nc-list"):
         for row in rows[:_MOST_CHATS]:
             _draw_chat(view, row, chosen, refresh)
-    if view.may(AccessRole.OPERATOR):
-        await _draw_new_link(view, refresh)
-        _draw_transfer(view, refresh)
+        if view.may(AccessRole.OPERATOR):
+            await _draw_new_link(view, refresh)
+            _draw_transfer(view, refresh)
 
 
 def _draw_chat(view: View, row: RememberedChat, chosen: ui.select, refresh: Refresh) -> None:
@@ -144,8 +146,8 @@ async def _draw_notes(
     with ui.element("div").classes("nc-list"):
         for note in notes:
             _draw_note(view, key, note, refresh)
-    if view.may(AccessRole.OPERATOR):
-        _draw_new_note(view, key, refresh)
+        if view.may(AccessRole.OPERATOR):
+            _draw_new_note(view, key, refresh)
 
 
 def _draw_note(view: View, key: ChatKey, note: NoteRow, refresh: Refresh) -> None:
@@ -271,7 +273,7 @@ async def _draw_summaries(view: View, key: ChatKey, refresh: Refresh) -> None:
 
 async def _draw_documents(view: View, chat_key: str, refresh: Refresh) -> None:
     heading(view.say("memory.documents"))
-    ui.label(view.say("memory.documents_what")).classes("nc-soft")
+    ui.label(view.say("memory.documents_what")).classes("nc-lead")
     files = await view.operator.memory.documents(view.actor, all_chats=True)
     if not files:
         ui.label(view.say("memory.no_documents")).classes("nc-soft")

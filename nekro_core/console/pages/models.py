@@ -80,7 +80,7 @@ class _ModelCard:
         self.draw(model)
 
     def delete(self) -> None:
-        """Take the card away."""
+        """Remove the card."""
         self._card.delete()
 
     def draw(self, model: ModelView) -> None:
@@ -161,7 +161,7 @@ class _ModelCard:
     async def _remove(self) -> None:
         view, group = self._view, self._model.group
         details = "models.remove_default" if group == DEFAULT else "models.remove_group"
-        with self._card:  # not in the head, which may be drawn anew meanwhile
+        with self._card:  # the dialog stays if the head is drawn anew
             agreed = await confirm(
                 view, view.say("models.remove_ask", name=group), details=view.say(details)
             )

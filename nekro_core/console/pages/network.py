@@ -1,4 +1,4 @@
-"""Draws the network rules of boxes, and what was refused lately."""
+"""Draws the network rules of boxes, and the connections that were refused lately."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -149,11 +149,11 @@ class _NetworkPage:
     async def _remove(self, table: EgressTable) -> None:
         view, tables = self._view, self._rules.tables if self._rules else ()
         boxes = [each.box for each in tables if each.owner == table.owner and each.box]
-        if not table.box and boxes:  # this cannot be taken back
+        if not table.box and boxes:  # this cannot be undone
             question = view.say("network.remove_ask", owner=table.owner)
             details = view.say("network.remove_boxes", boxes=", ".join(boxes))
             button = view.say("network.remove")
-            with self._dialogs:  # not in the list, which may be drawn anew meanwhile
+            with self._dialogs:  # the dialog stays if the list is drawn anew
                 agreed = await confirm(view, question, details=details, button=button)
             if not agreed:
                 return
@@ -165,7 +165,7 @@ class _NetworkPage:
 
 
 class _RulesForm:
-    """The form of the rules of a chat or of one of its boxes. ``table`` is None for new ones."""
+    """The form of the rules of a chat or of one of its boxes. ``table`` is None for new rules."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class _RulesForm:
         self._close, self._refresh = close, refresh
 
     async def draw(self) -> None:
-        """Draw it where it is called."""
+        """Draw the form into the current element of the page."""
         view, table = self._view, self._table
         with ui.element("section").classes("nc-card nc-network-form"):
             self._owner = await choose_chat(view, view.say("network.chat"), table.owner)

@@ -25,7 +25,7 @@ async def personas_page(view: View) -> None:
 
 
 class _Library:
-    """The lists, and the persona that is open."""
+    """The lists of personas, and the editor of the persona that is open."""
 
     def __init__(self, view: View) -> None:
         self._view, self._area = view, view.operator.personas
@@ -143,7 +143,8 @@ class _Library:
 
 
 class _Editor:
-    """An open persona. ``name`` is empty for a new one; ``revision`` is the one that is shown."""
+    """An open persona. ``name`` is empty for a new persona; ``revision`` is the revision that is
+    shown."""
 
     def __init__(self, view: View, name: str, text: str, revision: int, library: _Library) -> None:
         self._view, self._area = view, view.operator.personas
@@ -151,7 +152,7 @@ class _Editor:
         self._library = library
 
     async def draw(self) -> None:
-        """Draw it where it is called."""
+        """Draw the editor into the current element of the page."""
         view = self._view
         acts = view.may(AccessRole.OPERATOR)
         with ui.element("section").classes("nc-card"):

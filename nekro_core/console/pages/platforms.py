@@ -15,7 +15,8 @@ from nekro_core.operator.roles import AccessRole
 _LOOK_S = 2.0
 """Seconds between two reads of the accounts."""
 _LOOKS = 5
-"""The platforms are read only at each fifth read of the accounts: their manifests are files."""
+"""The platforms are read only at each fifth read of the accounts, because this reads the files of
+their manifests."""
 _KINDS = {PlatformState.RUNNING: "good", PlatformState.FAILED: "bad"}
 
 
@@ -28,9 +29,8 @@ async def platforms_page(view: View) -> None:
 
 
 class _PlatformList:
-    """The platforms. They are drawn again only if there are other platforms or accounts than
-    before; a new state of an account is written into its card, so that the keyboard stays where it
-    is."""
+    """The platforms. They are drawn again only if a platform or account was added or removed. A new
+    state of an account is written into its card, so that the keyboard's focus does not move."""
 
     def __init__(self, view: View) -> None:
         self._view, self._area = view, view.operator.platforms
@@ -52,7 +52,7 @@ class _PlatformList:
         await self._show()
 
     async def look(self) -> None:
-        """Show what has changed since the last look."""
+        """Show what has changed since the last call."""
         self._looks += 1
         if self._looks % _LOOKS == 0:
             await self.refresh()

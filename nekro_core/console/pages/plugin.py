@@ -1,4 +1,5 @@
-"""Draws the page of one plugin: what it is, its configuration, its tools, its use, its own page."""
+"""Draws the page of one plugin: what it is, its configuration, its tools, its use, and a link to
+its own page."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -71,7 +72,7 @@ async def plugin_page(view: View) -> None:
         try:
             found = await area.one(actor, plugin=plugin.item)
         except OperatorError:
-            return  # it was removed; the page stays as it is
+            return  # the plugin was removed; the page stays as it is
         if found != state[0]:
             if (found.state, found.version) != (state[0].state, state[0].version):
                 await changed()
@@ -158,17 +159,19 @@ class ConfigurationTab:
         self._form: FormView | None = None
 
     async def draw(self) -> None:
-        """Draw it where this is called."""
+        """Draw the form into the current element of the page."""
         self._box = ui.element("div").classes("nc-wide")
         await self.reload()
 
     async def changed(self) -> None:
-        """Draw it anew after the plugin was loaded or unloaded, unless something is typed in it."""
+        """Draw the form anew after the plugin was loaded or unloaded, unless the person has typed
+        something in it."""
         if self._form is None or not self._form.is_touched:
             await self.reload()
 
     async def look(self) -> None:
-        """Show what somebody else has changed; if something is typed here, only tell it."""
+        """Show what somebody else has changed. If the person has typed something in the form, only
+        say that it was changed."""
         if self._form is None:
             return
         try:
@@ -184,7 +187,7 @@ class ConfigurationTab:
             await self.reload()
 
     async def reload(self) -> None:
-        """Draw it anew with the present values."""
+        """Draw the form anew with the present values."""
         view, area = self._view, self._view.operator.plugins
         self._box.clear()
         self._form = None
@@ -235,7 +238,7 @@ class ConfigurationTab:
             view.tell(view.say("plugins.loaded_again"))
 
     async def _suggestions(self) -> Mapping[str, Sequence[str]]:
-        """The names to offer for texts. Nothing is offered to a person who may not list them."""
+        """Get the names to offer for texts. A person who may not list such names gets none."""
         view = self._view
         try:
             models = [each.group for each in await view.operator.models.all(view.actor)]

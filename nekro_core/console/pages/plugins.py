@@ -1,4 +1,4 @@
-"""Draws the page of all plugins, on which new ones are installed."""
+"""Draws the page of all plugins, on which new plugins are installed."""
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from nekro_core.system.errors import NekroError
 _READ_AGAIN_S = 3.0
 _STATES = ("", "loaded", "disabled", "broken")
 _FOUND = 50
-"""Maximum number of an index's plugins that are shown at once."""
+"""Maximum number of plugins of an index that are shown at once."""
 
 
 async def plugins_page(view: View) -> None:

@@ -56,7 +56,7 @@ class _Requests:
         self._which.on_value_change(self.rows.refresh)
 
     async def draw_platforms(self) -> None:
-        """Say which platforms hand over requests, and which have none."""
+        """Say which platforms report friend and group requests, and which do not."""
         platforms = await self._area.platforms(self._view.actor)
         for having, key in ((True, "requests.platforms_with"), (False, "requests.platforms_none")):
             names = ", ".join(name for name, has in platforms.items() if has is having)
@@ -161,7 +161,8 @@ class _Requests:
             )
 
     async def _nothing(self) -> None:
-        """Replaced when the list of banned people is drawn."""
+        """Do nothing. The attribute that holds this function gets another function when the list of
+        banned people is drawn."""
 
 
 def _shape(page: list[ContactRequest]) -> list[tuple[str, str, str]]:

@@ -17,7 +17,7 @@ from nekro_core.system.live_settings import Applies
 from nekro_core.system.setting_info import SettingInfo, SettingSource
 
 _SHOWN = 300
-"""The longest value that a card shows whole, in characters."""
+"""Maximum number of characters of a value that a card shows whole."""
 
 
 class SettingCard:
@@ -36,12 +36,14 @@ class SettingCard:
         self._area, self._actor = view.operator.settings, view.actor
         self._editing = False
         self._card = ui.element("article").classes("nc-card nc-setting")
-        # A name can have any characters, since names of models are an operator's own.
+        # Not passed to `props` as text: a name can have any characters, because operators choose
+        # the names of models.
         self._card.props["data-setting"] = info.name
         self._draw()
 
     def show(self, info: SettingInfo) -> None:
-        """Show the setting as it is now. While somebody types in the field, only say so."""
+        """Show the present value of the setting. If the person is typing in the field, only say
+        that the setting has changed."""
         if info == self._info:
             return
         if self._editing:
@@ -54,7 +56,7 @@ class SettingCard:
 
     @property
     def editing(self) -> bool:
-        """Whether somebody types in the field."""
+        """True if the person is typing in the field."""
         return self._editing
 
     def move_to(self, place: int) -> None:
@@ -188,7 +190,8 @@ class SettingCard:
         return done
 
     async def _look_at_new_value(self) -> None:
-        # The person was told that somebody else changed the value. The next try may overwrite it.
+        # The person was told that somebody else changed the value. So the next attempt to save may
+        # overwrite it.
         self._seen = await self._area.one(self._actor, setting=self._seen.name)
 
 
@@ -228,8 +231,8 @@ def _field(info: SettingInfo, view: View) -> Any:
 
 
 def _typed(info: SettingInfo, value: Any) -> Any:
-    """Return what was typed as a value of the setting's type. What cannot be read stays text, so
-    that the check of the settings says what is wrong."""
+    """Convert what was typed to the setting's type. If this is not possible, return the text; the
+    check of the settings then says what is wrong."""
     if not isinstance(value, str):
         return value
     schema = _schema(info)

@@ -23,7 +23,7 @@ async def settings_page(view: View) -> None:
 
 
 class _SettingsPage:
-    """The shown settings. What a person types stays when something changes meanwhile."""
+    """The shown settings. Typed values stay when a setting changes meanwhile."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -62,7 +62,8 @@ class _SettingsPage:
         ui.timer(_READ_AGAIN_S, self.refresh, immediate=False)
 
     async def refresh(self) -> None:
-        """Show what has changed. A card in which somebody types only says that it changed."""
+        """Show what has changed. A card in which the person is typing only says that its setting
+        has changed."""
         state = await self._area.state(self._actor)
         if state != self._state:
             self._state = state
@@ -73,7 +74,7 @@ class _SettingsPage:
 
     async def _list(self) -> None:
         words = (self._words.value or "").strip()
-        # A person who searches does not know the table.
+        # Search in all tables, because a person who searches may not know the table of the setting.
         table = "" if words else self._table.value or ""
         infos = [
             each
@@ -82,7 +83,7 @@ class _SettingsPage:
         ]
         listed = {each.name for each in infos}
         for name, card in [*self._cards.items()]:
-            if name not in listed and not card.editing:  # what somebody types stays
+            if name not in listed and not card.editing:  # typed values stay
                 self._cards.pop(name).delete()
         self._nothing.set_visibility(not infos)
         with self._rows:

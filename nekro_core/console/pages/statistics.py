@@ -1,4 +1,4 @@
-"""Draws the page of what the bot did and what it cost."""
+"""Draws the page of statistics: what the bot did and what it cost."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -16,9 +16,10 @@ from nekro_core.console.widgets import empty
 from nekro_core.store import Dimension, LatencyMeasure, LatencyRow, Period, StatisticsRow
 
 _LOOK_S = 5.0
-"""Seconds between two looks at a span that ends now."""
+"""Seconds between two reads of a span that ends now."""
 _MANY = 500
-"""If more rows than this are not counted yet, the page says so. That happens after an upgrade."""
+"""If more than this many rows are not counted yet, the page says so. This happens after an
+upgrade."""
 _ZONE = "local"
 _Value = Callable[[StatisticsRow], float]
 _CHARTS: MappingProxyType[str, Sequence[tuple[str, str, str, _Value]]] = MappingProxyType(
@@ -40,7 +41,7 @@ _CHARTS: MappingProxyType[str, Sequence[tuple[str, str, str, _Value]]] = Mapping
         ),
     }
 )
-"""For each chart, its series: name, colour, stack and value."""
+"""For each chart, its series: name, colour, stack, and the function that returns the value."""
 
 _OF_TURNS = (LatencyMeasure.FIRST_WORDS, LatencyMeasure.TURN)
 _MEASURED: MappingProxyType[Dimension, Sequence[LatencyMeasure]] = MappingProxyType(
@@ -53,7 +54,7 @@ _MEASURED: MappingProxyType[Dimension, Sequence[LatencyMeasure]] = MappingProxyT
         Dimension.TOOL: (LatencyMeasure.CALL,),
     }
 )
-"""Which latencies there are of what."""
+"""For each dimension, the latencies that the statistics have."""
 
 
 async def statistics_page(view: View) -> None:
@@ -66,9 +67,9 @@ async def statistics_page(view: View) -> None:
 
 
 class _StatisticsPage:
-    """The opened page, and what the person has chosen. While the span ends now, its figures are
-    read again and again and written into what is drawn already, so that opened tables, the choice
-    and the keyboard stay where they are."""
+    """The opened page, and what the person has chosen. If the span ends now, its numbers are read
+    every `_LOOK_S` and written into the elements that are already drawn. So opened tables, the
+    choices and the keyboard's focus do not change."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -99,7 +100,8 @@ class _StatisticsPage:
         self._place = ui.element("div").classes("nc-wide")
 
     async def redraw(self) -> None:
-        """Draw everything anew. Of several wishes that come meanwhile, the last one is followed."""
+        """Draw everything anew. If this is called several times while the page is being drawn, only
+        the last call draws again."""
         self._wishes += 1
         wish = self._wishes
         async with self._drawing:
@@ -109,7 +111,7 @@ class _StatisticsPage:
                     await self._draw()
 
     async def look(self) -> None:
-        """Write the present figures into what is drawn."""
+        """Write the present numbers into the elements that are drawn."""
         if self._drawing.locked():
             return
         async with self._drawing:
@@ -118,8 +120,8 @@ class _StatisticsPage:
             await self.redraw()
 
     async def _look(self) -> bool:
-        """Returns whether something else must be drawn, because there is something now, or nothing
-        any more."""
+        """Write the present numbers. Returns True if the page must be drawn anew, because there was
+        no use before and there is now, or the other way round."""
         span = self._choice.span()
         if self._span is None or span is None or not self._choice.reaches_now:
             return False
@@ -145,7 +147,7 @@ class _StatisticsPage:
         return {"dimension": self._dimension, "name": self._name}
 
     def _asked(self) -> dict[str, Any]:
-        """The parameters of the series that is shown, also for its CSV file."""
+        """Return the parameters of the series that is shown, and of its CSV file."""
         period = self._choice.period
         return {"period": period, "timezone": _ZONE, **(self._span or {}), **self._of()}
 
@@ -215,7 +217,7 @@ class _StatisticsPage:
                     ui.label(note).classes("nc-soft nc-small")
 
     def _notes(self, row: StatisticsRow) -> list[str]:
-        """What must be known about the cost."""
+        """Return sentences that explain the cost."""
         notes = []
         if row.published_cost:
             notes.append(self._say("note_published", cost=f"{row.published_cost:,.2f}"))

@@ -13,6 +13,8 @@ from nekro_core.operator.roles import AccessRole
 from nekro_core.store import TimerRow
 
 _READ_AGAIN_S = 5.0
+_AT_ONCE = 50
+"""How many timers are drawn until the person wants more. 200 of them take half a second."""
 
 
 async def timers_page(view: View) -> None:
@@ -21,6 +23,12 @@ async def timers_page(view: View) -> None:
     ui.label(view.say("timers.lead")).classes("nc-lead")
 
     shown: list[Any] = []
+    most = _AT_ONCE
+
+    def draw_more() -> None:
+        nonlocal most
+        most += _AT_ONCE
+        show.refresh()
 
     @ui.refreshable
     async def show() -> None:
@@ -29,8 +37,11 @@ async def timers_page(view: View) -> None:
         if not rows:
             empty(view, "timers.nothing")
         with ui.element("div").classes("nc-list"):
-            for row in rows:
+            for row in rows[:most]:
                 draw_timer(view, row, show.refresh)
+        if len(rows) > most:
+            more = ui.button(view.say("timers.more", count=len(rows) - most), on_click=draw_more)
+            more.props("flat no-caps").classes("nc-more")
         heading(view.say("timers.tasks"))
         if not tasks:
             ui.label(view.say("timers.no_tasks")).classes("nc-soft")
@@ -49,7 +60,7 @@ async def timers_page(view: View) -> None:
                     ).props("flat dense no-caps")
 
     async def look() -> None:
-        # Drawing the same again would take the keyboard's focus away.
+        # Draw only changes: drawing the same again would move the keyboard's focus.
         if [await area.all(actor), await area.tasks(actor)] != shown:
             show.refresh()
 

@@ -38,7 +38,7 @@ async def turn_page(view: View) -> None:
     async def look() -> None:
         try:
             details = await area.one(actor, turn_id=turn_id)
-        except NekroError as error:  # It was erased meanwhile.
+        except NekroError as error:  # The turn was erased meanwhile.
             timer.deactivate()
             view.show_error(error)
             return

@@ -14,6 +14,8 @@ from nekro_core.system.errors import NekroError
 
 _PAGE = 50
 _LOOK_S = 3.0
+_NEW = 8
+"""How many new turns a look expects. If there are more, it reads a whole page."""
 """Seconds between two reads of the newest turns."""
 
 
@@ -30,7 +32,8 @@ async def turns_page(view: View) -> None:
 
 
 async def _draw_filters(view: View, changed: Callable[[], Any]) -> Callable[[], dict[str, Any]]:
-    """Draw the filters. Returns a function that reads them as parameters of the query."""
+    """Draw the filters. Returns a function that reads the filters as parameters of
+    `nekro_core.operator.turns.Turns.list`."""
     asked = ui.context.client.request.query_params
     choices = await view.operator.turns.choices(view.actor)
     with ui.element("div").classes("nc-filters"):
@@ -81,17 +84,17 @@ def _choice(view: View, key: str, found: dict[str, str], value: str) -> ui.selec
 def _seconds(written: str | None) -> float:
     try:
         return datetime.fromisoformat(written or "").astimezone().timestamp()
-    except ValueError:  # Nothing, or half of a date.
+    except ValueError:  # Empty, or an incomplete date.
         return 0.0
 
 
 class _LiveTurns:
-    """The list. New turns appear at its top, and turns that run change, while older pages that were
-    opened stay."""
+    """The list. New turns are added at the top, and the cards of running turns are updated. Older
+    turns that the person has loaded stay in the list."""
 
     def __init__(self, view: View) -> None:
         self.wanted: Callable[[], dict[str, Any]] = dict
-        """Returns the filters as parameters of the query."""
+        """Returns the filters as parameters of `nekro_core.operator.turns.Turns.list`."""
         self._view = view
         self._cards: dict[int, ui.element] = {}
         self._shown: dict[int, TurnView] = {}
@@ -113,10 +116,13 @@ class _LiveTurns:
         self._append(found)
 
     async def look(self) -> None:
-        """Show what has changed since the last look."""
+        """Show what has changed since the last call."""
         try:
-            found = await self._read(0)
-        except NekroError:  # The next look may succeed; the filters have shown an error before.
+            found = await self._read(0, self._looked_at())
+            if found and not any(each.turn_id in self._shown for each in found):
+                found = await self._read(0)
+        except NekroError:
+            # The next call may succeed. If a filter is wrong, `refresh` has shown the error.
             return
         if not self._shown or (found and not any(each.turn_id in self._shown for each in found)):
             if found:
@@ -126,7 +132,9 @@ class _LiveTurns:
         for each in reversed(found):
             if each.turn_id not in self._shown:
                 if each.turn_id < max(self._shown):
-                    continue  # It is older than the page, and has only now a value of the filter.
+                    # An older turn that matches the filter only now, for example because it failed:
+                    # it does not belong at the top.
+                    continue
                 with self._rows:
                     self._draw(each)
                 self._cards[each.turn_id].move(self._rows, target_index=0)
@@ -134,11 +142,18 @@ class _LiveTurns:
                 self._cards[each.turn_id].clear()
                 self._fill(each)
 
+    def _looked_at(self) -> int:
+        """How many of the newest turns can have changed: those that are new, and those that ran at
+        the last look. Reading the whole page every three seconds would slow the turns down."""
+        newest = [self._shown[each] for each in sorted(self._shown, reverse=True)[:_PAGE]]
+        running = [place for place, each in enumerate(newest, 1) if not each.ended]
+        return min(max([_NEW, *(place + _NEW for place in running)]), _PAGE)
+
     async def _older(self) -> None:
         self._append(await self._read(min(self._shown, default=0)))
 
-    async def _read(self, before: int) -> list[TurnView]:
-        given = {**self.wanted(), "before": before, "limit": _PAGE}
+    async def _read(self, before: int, limit: int = _PAGE) -> list[TurnView]:
+        given = {**self.wanted(), "before": before, "limit": limit}
         found: list[TurnView] = await self._view.operator.turns.list.invoke(self._view.actor, given)
         return found
 

@@ -1,4 +1,5 @@
-"""Sends old addresses of pages to the console: of turns, undelivered messages and plugins."""
+"""Redirects the old addresses of the pages of turns, undelivered messages and plugins to the
+console."""
 
 from urllib.parse import urlencode
 

@@ -1,5 +1,5 @@
-"""Serves the list of plugins over the HTTP API, with their problems, and what the next start will
-change. See docs/http-api.md."""
+"""Serves over the HTTP API the list of plugins with their problems, and the packages that change at
+the next start. See docs/http-api.md."""
 
 from fastapi import APIRouter
 

@@ -13,7 +13,7 @@ from nekro_core.operator.http_routes import API, Route
 
 
 def plain_routes(operator: OperatorHost) -> list[tuple[APIRouter, str]]:
-    """Make the routers, each with the area that the scopes of API tokens name."""
+    """Make the routers. Each is returned with its area, as the scopes of API tokens name it."""
     found = [
         (moved_outbox(), "outbox"),
         (moved_plugins(), "plugins"),

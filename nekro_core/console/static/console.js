@@ -39,6 +39,13 @@ setInterval(async () => {
 }, 1000);
 // The bot keeps a page for some seconds when its connection breaks. One that was left need not wait.
 addEventListener("pagehide", () => window.emitEvent?.("page_left"));
+// A new message in a chat's history is scrolled into view, unless the person reads further up.
+new MutationObserver((changes) => {
+  for (const { target, addedNodes } of changes) {
+    const history = addedNodes.length && target.matches?.(".nc-chat-history > .nc-list") && target.parentElement;
+    if (history && history.scrollHeight - history.scrollTop - history.clientHeight < 500) history.scrollTop = history.scrollHeight;
+  }
+}).observe(document, { childList: true, subtree: true });
 // A picture at the end of a chat's history gets its height when it is loaded; the end stays in view.
 document.addEventListener('load', (event) => {
   const history = event.target.closest?.('.nc-chat-history');

@@ -43,8 +43,8 @@ class StampedMessage:
 
     Attributes:
         record: The record that will be stored.
-        unique_id: The same for a message and its duplicate; None if duplicates cannot be
-            recognized.
+        unique_id: A text that is the same for a message and its duplicate; None if duplicates
+            cannot be recognized.
         arrived: When the message arrived, on the inbox's clock.
         chat_name: The name of its chat; empty if the platform did not say it.
     """
@@ -134,7 +134,7 @@ class Inbox:
         """Give a message the next sequence number. The history has the order of these calls.
 
         A message of one of our own accounts becomes a record of `Author.BOT`, which never triggers
-        an answer. An impossible time is replaced by the current one.
+        an answer. An impossible time is replaced by the current time.
         """
         arrived = self._clock()
         message = clean_message(message)
@@ -218,9 +218,9 @@ class Inbox:
 
         The agent answers a line with ``to_bot``, even after a restart. A line is not stored again
         if a record with its ``unique_id`` exists. With ``begins_anew`` the agent forgets everything
-        in the chat before this line; with ``compacts`` it sees a summary of it. ``beside`` gets the
-        line's ``seq`` and returns SQL statements that run in the same transaction. If the caller is
-        cancelled while this method waits, the line is stored nevertheless. Raises
+        in the chat before this line; with ``compacts`` it sees a summary instead. ``beside`` gets
+        the line's ``seq`` and returns SQL statements that run in the same transaction. If the
+        caller is cancelled while this method waits, the line is stored nevertheless. Raises
         `StoreUnavailable`.
         """
         store, begun = self._store, self._clock()

@@ -30,7 +30,7 @@ _TRIED = 1000
 """Maximum number of records that the bot remembers as tried, so that it does not pay again for a
 record whose transcription failed."""
 _UNPLAYABLE = frozenset({"audio/silk", "audio/amr"})
-"""Types that neither browsers nor Python can read. They are converted to WAV even without a
+"""Types that neither browsers nor Python can read. They are converted to WAV even if there is no
 transcriber."""
 
 
@@ -132,8 +132,8 @@ class VoiceTranscriber:
                 revised = await self._store.messages.reword(record, segments)
                 if revised is not None:
                     self._activity.publish(Recorded(revised))
-                # Delete a file that no record names: a later erasure of the person would not find
-                # it.
+                # Delete each file that no record names any more. If the person is erased later,
+                # only files that a record names are found and deleted.
                 of_no_record = segments if revised is None else record.segments
                 of_record = record.segments if revised is None else segments
                 self._replaced[key] |= _paths(of_no_record) - _paths(of_record)

@@ -10,7 +10,7 @@ from nekro_core.delivery.markdown.parser import is_web_address, parse_markdown
 
 _TAGS = frozenset(
     """a blockquote br code div em h1 h2 h3 h4 h5 h6 hr li ol p pre span strong table tbody td th
-    thead tr ul""".split()  # noqa: SIM905 - one name after another reads better
+    thead tr ul""".split()  # noqa: SIM905 - the names are easier to read
 )
 _FORMULA_TAGS = frozenset(
     """math mfenced mfrac mi mmultiscripts mn mo mover mpadded mphantom mroot mrow mspace msqrt
@@ -32,7 +32,7 @@ _ATTRIBUTES = {
 }
 _CLASSES = re.compile(r"(?:language-[\w+#-]{1,30}|nk-[\w-]+|[a-z0-9]{1,3})(?: |$)")
 _FORMULA_CHARS = 1_000
-"""Maximum number of characters of a formula that is drawn. A longer one is shown as text."""
+"""Maximum number of characters of a formula that is drawn. A longer formula is shown as text."""
 
 
 def html_from_markdown(source: str, *, formulas: bool = True) -> str:
@@ -51,7 +51,7 @@ def html_from_markdown(source: str, *, formulas: bool = True) -> str:
     tree = parse_markdown(source)
     if tree is None:
         return ""
-    import nh3  # noqa: PLC0415 - as the other two libraries, loaded when a text needs it
+    import nh3  # noqa: PLC0415 - loaded only if a text has markup
 
     return nh3.clean(
         _Writer(formulas=formulas).write(tree),
@@ -109,7 +109,8 @@ class _Writer:
             case "root" | "inline":
                 written = self._inside(node)
             case "paragraph" if node.hidden:
-                # Items of a list without empty lines have no distance between them.
+                # The parser hides the paragraphs in a list without empty lines. They get no
+                # ``<p>``, which would make space between the items.
                 written = f"{self._inside(node)}\n"
             case _:
                 written = self._element(node)
@@ -133,7 +134,8 @@ class _Writer:
         if self._formulas and len(source) <= _FORMULA_CHARS:
             from latex2mathml.converter import convert  # noqa: PLC0415 - 30 ms, seldom needed
 
-            # The library copies the words of ``\\text{...}`` as they are, so no tag may be in them.
+            # The library copies the words of ``\\text{...}`` as they are, so no tag may be in these
+            # words.
             safe = source.replace("<", r"\lt ").replace(">", r"\gt ")
             try:
                 return convert(safe, display="block" if block else "inline")

@@ -1,4 +1,4 @@
-"""Parses the Markdown that models write, and leaves alone what only looks like it.
+"""Parses the Markdown that models write. Text that only looks like Markdown stays text.
 
 People and models write ``snake_case``, ``2 * 3``, ``~~`` as a long vowel, faces such as ``>_<`` and
 ``¯\\_(ツ)_/¯``. So this is CommonMark with tables and formulas, but without the parts that such
@@ -32,7 +32,7 @@ _SCHEMES = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 _HINT = re.compile(
     r"[*`#|$]|\\[(\[]|\]\(|<(?:https?|mailto):|^\s*(?:>|[-+]|\d+[.)])\s", re.MULTILINE
 )
-"""Each text with markup has one of these. Texts without them are not parsed."""
+"""This pattern is found in each text that has markup. A text without a match is not parsed."""
 
 
 def parse_markdown(source: str) -> SyntaxTreeNode | None:
@@ -56,13 +56,13 @@ _UNMARKED = frozenset({"root", "paragraph", "inline", "text", "softbreak"})
 
 
 def is_web_address(address: str) -> bool:
-    """Return whether a link may have this address: one of the web, or of mail."""
+    """Return whether a link may have this address. It must be an address of the web or of mail."""
     return _SCHEMES.match(address.strip()) is not None
 
 
 class _WebMarkdown(MarkdownIt):
     def validateLink(self, url: str) -> bool:  # noqa: N802 - the library's name
-        """Return whether an address may be that of a link."""
+        """Return whether a link may have this address."""
         return is_web_address(url)
 
 

@@ -17,7 +17,7 @@ from nekro_core.delivery.markdown.tables import TextTable, aligned_table, listed
 
 class TextStyle(StrEnum):
     """How a part of a text looks. ``CODE`` is code within a line, ``BLOCK`` is code in lines of its
-    own, and ``HEADING`` is a line above what follows."""
+    own, and ``HEADING`` is a heading."""
 
     BOLD = "bold"
     ITALIC = "italic"
@@ -33,8 +33,8 @@ class StyledPart:
     Attributes:
         text: The words, without marks.
         styles: How they look.
-        link: The address that they lead to; empty if they are no link.
-        language: Of a ``BLOCK``, the language of the code; may be empty.
+        link: The address to which the words link; empty if they are not a link.
+        language: The language of the code in a ``BLOCK``; may be empty.
     """
 
     text: str
@@ -234,14 +234,14 @@ def _follows_at_once(before: SyntaxTreeNode, node: SyntaxTreeNode) -> bool:
 
 
 def _indented(parts: Iterable[StyledPart], first: str, later: str) -> Iterator[StyledPart]:
-    """Put ``first`` before the first line and ``later`` before each other one."""
+    """Put ``first`` before the first line and ``later`` before each further line."""
     yield StyledPart(first)
     for part in parts:
         yield replace(part, text=part.text.replace("\n", f"\n{later}"))
 
 
 def _merged(parts: Iterable[StyledPart]) -> Iterator[StyledPart]:
-    """Join neighbours that look the same."""
+    """Join neighbouring parts that have the same styles and the same link."""
     last: StyledPart | None = None
     for part in parts:
         if not part.text:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _GAP = "  "
-"""What stands between two columns."""
+"""The space between two columns."""
 _TELEPHONE = 32
 """Maximum width of a line that most chat programs show on a telephone without a break."""
 
@@ -29,7 +29,7 @@ class TextTable:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether a line of the aligned table fits on a telephone."""
+        """Return True if a line of the aligned table fits on a telephone."""
         return sum(self.widths) + len(_GAP) * (len(self.widths) - 1) <= _TELEPHONE
 
 

@@ -42,10 +42,11 @@ class NoAddress(NotFetched):
 class Fetcher:
     """Fetches ``http(s)``, ``data:`` and ``base64://``. An async context manager.
 
-    A host is resolved once, and the checked address is the one that is connected to. So a name
-    cannot change from public to private in between. Public addresses are reached through the proxy
-    of the environment (``HTTPS_PROXY``), if there is one. Only on a machine that resolves no name
-    at all, the proxy is given the name. ``reach`` is the policy of calls that name none.
+    A host name is resolved once. The address that was found is checked, and the connection goes to
+    this address. So the name cannot change from a public to a private address after the check.
+    Public addresses are reached through the proxy of the environment (``HTTPS_PROXY``), if there is
+    one. The proxy gets the host name instead of an address only if this machine cannot resolve any
+    name. ``reach`` is the policy for each call of `fetch` that gives no policy.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class Fetcher:
             raise NotFetched("malformed data: URL")
         if head.lower().endswith(";base64"):
             return self._decode(body)
-        self._check_size(len(body) // 3)  # Up to three characters for each byte.
+        self._check_size(len(body) // 3)  # A byte takes at most three characters (%20).
         return self._checked(unquote_to_bytes(body))
 
     def _decode(self, text: str) -> bytes:
@@ -137,7 +138,7 @@ class Fetcher:
             except (NoAddress, OSError):
                 if not proxy or await self._resolves_names(key):
                     raise
-                address = host  # This machine has no name server, so the proxy resolves it.
+                address = host  # This machine has no name server, so the proxy resolves the name.
             if proxy and not _is_private(address):
                 name = url.raw_host.decode()
                 async with proxied_client(proxy, name, self._settings.silent_s) as client:
@@ -150,7 +151,7 @@ class Fetcher:
         request = client.build_request(
             "GET",
             url.copy_with(host=address, username=None, password=None),
-            # A compressed body could be small on the wire and large in memory.
+            # Ask for an uncompressed body: a small compressed body could be large in memory.
             headers={"Host": url.netloc.decode(), "Accept-Encoding": "identity"},
             extensions={"sni_hostname": url.raw_host.decode()},
         )
@@ -183,7 +184,7 @@ class Fetcher:
         raise NoAddress(f"{host}: no address was found within {self._settings.silent_s:g} s")
 
     async def _resolves_names(self, key: Hashable) -> bool:
-        """Whether this machine resolves a name that always exists."""
+        """Return True if this machine resolves a name that always exists."""
         with anyio.move_on_after(self._settings.silent_s), suppress(OSError):
             return bool(await self._lookups.addresses(_SURE_NAME, 443, key))
         return False
@@ -193,7 +194,7 @@ class Fetcher:
             self._client = httpx.AsyncClient(
                 trust_env=False,  # `environment_proxy` chooses the proxy of each request
                 timeout=self._settings.silent_s,
-                # Reuse no connection: each was checked and encrypted for one host name.
+                # Reuse no connection: each connection was checked and encrypted for one host name.
                 # `KeyedLimiter` and `CapacityLimiter` limit the number of connections.
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
             )
@@ -209,7 +210,7 @@ class Fetcher:
 
 
 def _is_private(address: str) -> bool:
-    """Whether an address is inside the operator's network. False for a name."""
+    """Return True if an address is inside the operator's network. Returns False for a name."""
     try:
         return not is_public(ipaddress.ip_address(address))
     except ValueError:

@@ -136,7 +136,8 @@ def _nothing(_: int) -> None:
 
 
 class ChatFetchPolicy:
-    """The policy for URLs of one chat: hosts that its boxes may reach, and never this machine.
+    """The policy for URLs of one chat. It allows the hosts that the chat's boxes may reach, and
+    never this machine.
 
     ``told`` says whether the chat's code named the host. If a plugin chose the host, no rule is
     needed, but the host must be on the internet. ``spend`` counts the traffic and raises

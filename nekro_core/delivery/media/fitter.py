@@ -89,7 +89,8 @@ class MediaFitter:
 
     def _in_words(self, chat_key: ChatKey, segment: Image | Voice | Video | File) -> Segment:
         """Return a medium as text, for a platform that carries neither this type nor files: the
-        transcript of a voice, or a link. Without them the medium stays unchanged."""
+        transcript of a voice, or a link. If there is neither a transcript nor a link, return the
+        medium unchanged."""
         if isinstance(segment, Voice) and segment.text:
             return Text(f"[voice] {segment.text}")
         link = self._links.link(chat_key, segment.media) if self._links else ""
@@ -188,8 +189,8 @@ def format_of(data: bytes, mime: str) -> VoiceFormat | None:
 
 
 def within_limits(media: Media, limits: PictureLimits) -> bool:
-    """Return True if a picture certainly needs no change, and False if it does or if only decoding
-    could tell."""
+    """Return True if a picture certainly needs no change. Return False if the picture needs a
+    change, or if it must be decoded to find out."""
     if media.mime not in limits.types or media.size > limits.max_bytes:
         return False
     if not limits.animated and media.mime in _MAY_MOVE:

@@ -11,8 +11,8 @@ _ALL_ENDS = httpx.Limits(max_keepalive_connections=0)
 class _NamedContext(ssl.SSLContext):
     """Encrypts for the host ``name``, whatever host a caller connects to.
 
-    httpx asks a proxy for the host of the URL and encrypts for the same host. The URL has the
-    checked address, but a certificate has the name.
+    httpx asks a proxy to connect to the host of the URL, and expects a certificate for the same
+    host. In this bot the URL contains the checked address, but the certificate contains the name.
     """
 
     name: str
@@ -32,7 +32,7 @@ class _NamedContext(ssl.SSLContext):
 
 def proxied_client(proxy: str, name: str, silent_s: float) -> httpx.AsyncClient:
     """A client for one request to the host ``name`` through a proxy. The certificates of the
-    operator's system are trusted too, because a proxy may have its own. Raises
+    operator's system are trusted too, because a proxy may use a certificate of its own. Raises
     `httpx.InvalidURL` and `ValueError` for a proxy that cannot be used."""
     context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
     context.name = name
@@ -42,7 +42,7 @@ def proxied_client(proxy: str, name: str, silent_s: float) -> httpx.AsyncClient:
         return httpx.AsyncClient(
             proxy=proxy, verify=context, trust_env=False, timeout=silent_s, limits=_ALL_ENDS
         )
-    except ImportError as error:  # SOCKS needs a package
+    except ImportError as error:  # SOCKS needs a package that may be missing
         raise ValueError(
             f"the proxy {proxy.partition('://')[0]}:// cannot be used: {error}"
         ) from None

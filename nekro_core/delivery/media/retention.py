@@ -36,8 +36,8 @@ def files_in(folder: Path) -> tuple[int, int]:
 
 
 def delete_expired(paths: Sequence[Path], *, before: float) -> int:
-    """Delete those of the files that were last used before ``before`` (seconds since 1970), the
-    time at which the search for them began. So a file that was used since then is not deleted.
+    """Delete the files that were last used before ``before`` (seconds since 1970). Pass the time at
+    which the search for old files began, so that a file that was used since then is not deleted.
     Returns the number of deleted files."""
     gone = 0
     for path in paths:

@@ -46,21 +46,22 @@ class MediaSettings(LiveSettings):
     chain is suspicious."""
 
     chat_quota_bytes: int = Field(default=1024 * 1024 * 1024, gt=0)
-    """Maximum number of bytes stored for one chat. Above it the chat's oldest media are deleted, so
-    a flood in one chat deletes no media of other chats."""
+    """Maximum number of bytes stored for one chat. If a chat has more, its oldest media are
+    deleted, so a flood in one chat deletes no media of other chats."""
 
     keep_days: float = Field(default=180.0, ge=0)
     """A medium is deleted this many days after it was last received or sent; 0 keeps all."""
 
     total_bytes: int = Field(default=20 * 1024 * 1024 * 1024, gt=0)
-    """Maximum number of bytes stored for all chats together. Above it the oldest media are deleted.
+    """Maximum number of bytes stored for all chats together. If they have more, the oldest media
+    are deleted.
     """
 
     private_hosts: frozenset[str] = Field(default=frozenset(), json_schema_extra=AFTER_RESTART)
     """Hosts with their ports (``127.0.0.1:3001``, ``[::1]:3001``) from which received media may be
-    fetched although the host's address is not public. They belong to a platform's program on this
-    machine or in its network. All other non-public hosts are refused, since a chat member may have
-    chosen the URL. The bot's own ports are always refused, and the model's code gets no access
+    fetched although the host's address is not public. Such a host runs a platform's program, on
+    this machine or in its network. All other non-public hosts are refused, since a chat member may
+    have chosen the URL. The bot's own ports are always refused, and the model's code gets no access
     through this setting."""
 
     @field_validator("private_hosts")

@@ -34,12 +34,13 @@ from nekro_core.media.file_look import real_ending
 from nekro_core.media.sniff import HEAD, claimed_kind, sniff
 
 _OURS = re.compile(r"[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
+_SVG = "image/svg+xml"
 _LEAST_FREE = 64 * 1024 * 1024
 """Bytes that must stay free on the disk, for the database."""
 _MAX_NAME = 120
 _SLICE = 50
 _PAUSE_S = 0.05
-"""The bot deletes `_SLICE` old files, then pauses so that new media can be stored, and so on."""
+"""Seconds to wait after each `_SLICE` deleted files, so that new media can be stored meanwhile."""
 _PIECE = 1024 * 1024
 
 
@@ -120,7 +121,7 @@ class MediaStore:
 
     async def read(self, chat_key: ChatKey, path: str) -> bytes | None:
         """Read a medium of this chat by its `Media.path`. Returns None if the path belongs to
-        another chat, is no medium's path, or the file was deleted."""
+        another chat or is not the path of a medium, or if the file was deleted."""
         inside = self._inside(chat_key, path)
         if inside is None:
             return None
@@ -193,8 +194,8 @@ class MediaStore:
 
     async def tidy(self, now: float) -> int:
         """Delete the media that were not used for ``keep_days``. If the rest exceeds
-        ``total_bytes``, delete the oldest too. Returns the number of deleted files. ``now`` is in
-        seconds since 1970. Raises `OSError`."""
+        ``total_bytes``, delete the oldest media too. Returns the number of deleted files. ``now``
+        is in seconds since 1970. Raises `OSError`."""
         keep_s = self._settings.keep_days * 86_400.0
         look = partial(
             expired_files,
@@ -211,7 +212,7 @@ class MediaStore:
         return gone
 
     def _let_go(self, paths: list[Path], before: float) -> int:
-        self._used.clear()  # each chat's next medium starts a new count
+        self._used.clear()  # sizes are measured again when media are stored
         return delete_expired(paths, before=before)
 
     def _inside(self, chat_key: ChatKey, path: str) -> Path | None:
@@ -225,6 +226,14 @@ class MediaStore:
         if not data:
             return _nothing(name, "empty", url=url)
         mime, ending = sniff(data[:HEAD])
+        if mime == _SVG and expect == "image":
+            # Models and most platforms show no SVG. A posted file stays as it is.
+            try:
+                drawn = await self._converter.draw_svg(data)
+            except MediaError as error:
+                return _nothing(name, str(error), url=url, mime=mime, size=len(data))
+            data, mime, ending = drawn.data, drawn.mime, "png"
+            name = f"{name.removesuffix('.svg')}.png" if name else ""
         ending = real_ending(mime, ending, name)
         try:
             path, digest, problem = await self._place(
@@ -302,8 +311,8 @@ class MediaStore:
             return
         aged = sorted((entry.stat().st_mtime, Path(entry.path)) for entry in os.scandir(folder))
         for _, path in aged:
-            # Delete down to nine tenths of the quota, so that the next medium does not search
-            # again.
+            # Delete files until nine tenths of the quota remain. Then the next medium can be stored
+            # without another search for old files.
             if self._used[chat_key] <= self._settings.chat_quota_bytes * 0.9:
                 break
             if path != newest:

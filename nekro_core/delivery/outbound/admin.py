@@ -19,7 +19,7 @@ OPEN_STATES = (
 )
 """States of the messages that an operator sees by default: all but ``sent`` and ``dropped``."""
 _CALL_S = 1.0
-"""Seconds to wait for a call that is under way."""
+"""Seconds for which `OutboxAdmin.drop` waits for a call that is under way."""
 
 
 class OutboxAdmin:
@@ -76,7 +76,8 @@ class OutboxAdmin:
         if (held := self._queues.find_parked(delivery_id)) is not None:
             queue, entry = held
             with anyio.move_on_after(_CALL_S):
-                # A call for an offline account ends at once.
+                # Wait until the retry queue has ended a call of this message. If the account is
+                # offline, the call ends at once.
                 while queue.calling is entry:  # noqa: ASYNC110 - there is no event for the end of a call
                     await anyio.sleep(_CALL_S / 20)
             if queue.calling is entry or entry not in queue.parked:

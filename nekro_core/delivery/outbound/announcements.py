@@ -1,7 +1,8 @@
-"""Sends one message of an operator to several chats, slowly, and remembers the outcome in each
+"""Sends one message of an operator to several chats, slowly, and stores the outcome for each
 chat."""
 
 import json
+import os
 import secrets
 import time
 from collections import Counter
@@ -28,11 +29,11 @@ MOST_CHATS = 10_000
 TEXT_LENGTH = 4000
 """Maximum number of characters of an announcement."""
 PER_MINUTE = 20.0
-"""Chats in a minute, unless the operator chooses. Platforms block accounts that write to many chats
-at once."""
+"""The number of chats in a minute that get an announcement, if the operator chooses no number.
+Platforms block accounts that write to many chats at once."""
 FASTEST_PER_MINUTE = 600.0
 MOST_KEPT = 100
-"""Number of announcements that are kept. Older ones are deleted at the start."""
+"""Number of announcements that are kept. Older announcements are deleted when the bot starts."""
 
 _GRAVEST = (
     DeliveryState.REJECTED,
@@ -42,7 +43,8 @@ _GRAVEST = (
     DeliveryState.SENDING,
     DeliveryState.SENT,
 )
-"""If a message becomes several platform calls, its state is the first of these that a call has."""
+"""If a message needs several platform calls, the message gets the first state of this list that one
+of the calls has."""
 
 Send = Callable[[ChatKey, Segments], Awaitable[tuple[Receipt, ...]]]
 
@@ -66,8 +68,8 @@ class AnnouncedChat:
     Attributes:
         chat_key: The chat.
         state: The state of the message; None if the chat was not tried.
-        reason: Why it was not sent; empty if it was.
-        time: When the state last changed, in seconds since 1970; None if it was not tried.
+        reason: Why the message was not sent; empty if it was sent.
+        time: When the state last changed, in seconds since 1970; None if the chat was not tried.
     """
 
     chat_key: ChatKey
@@ -78,7 +80,7 @@ class AnnouncedChat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnouncementSummary:
-    """An announcement and how far it is.
+    """An announcement and its progress.
 
     Attributes:
         announcement_id: Its id.
@@ -140,12 +142,13 @@ class _Announcement:
 
 
 class Announcements:
-    """The announcements. An async context manager. Each is a file of JSON lines: the announcement,
-    and then a line for each change.
+    """The announcements. An async context manager. Each announcement is a file of JSON lines: first
+    a line with its text and chats, then a line for each change of its state.
 
     Args:
         folder: The folder of the files.
-        send: Sends a message to one chat (`Outbox.send`), which also limits how much one chat gets.
+        send: Sends a message to one chat. This is `Outbox.send`, which also limits the number of
+            messages that one chat gets.
         clock: Returns the time in seconds since 1970.
     """
 
@@ -172,9 +175,10 @@ class Announcements:
     async def start(
         self, text: str, chats: Sequence[ChatKey], *, per_minute: float = PER_MINUTE
     ) -> AnnouncementSummary:
-        """Begin to send a text to chats, in their order; a chat that is named twice gets it once.
+        """Begin to send a text to chats, in the given order. A chat that is named twice gets the
+        text once.
 
-        Raises `InvalidAnnouncement` and `OSError`; then nothing is sent.
+        If it raises `InvalidAnnouncement` or `OSError`, nothing is sent.
         """
         if not 0 < len(text.strip()) <= TEXT_LENGTH:
             raise InvalidAnnouncement(
@@ -199,7 +203,8 @@ class Announcements:
         return begun.summary()
 
     def listed(self, *, before: str = "", limit: int = MOST_KEPT) -> list[AnnouncementSummary]:
-        """Return announcements, newest first. If ``before`` is the id of one, only older ones."""
+        """Return announcements, newest first. If ``before`` is the id of an announcement, return
+        only older announcements."""
         newest = sorted((key for key in self._known if not before or key < before), reverse=True)
         return [self._known[key].summary() for key in newest[:limit]]
 
@@ -209,8 +214,8 @@ class Announcements:
         return found.summary(), tuple(found.chats.values())
 
     async def cancel(self, announcement_id: str) -> AnnouncementSummary:
-        """Stop an announcement after the message that is being sent now. Waits for it, for at most
-        5 s. Raises `CannotDo` if it does not run, and `OSError`."""
+        """Stop an announcement. Waits at most 5 s for a message that is being sent. Raises
+        `CannotDo` if the announcement is done or was cancelled, and `OSError`."""
         found = self._found(announcement_id)
         if found.state not in (AnnouncementState.RUNNING, AnnouncementState.INTERRUPTED):
             raise CannotDo(f"this announcement is {found.state} already")
@@ -224,7 +229,7 @@ class Announcements:
 
     async def resume(self, announcement_id: str) -> AnnouncementSummary:
         """Continue an announcement that was cancelled or interrupted, with the chats that were not
-        tried. Raises `CannotDo` if there are none or it runs, and `OSError`."""
+        tried. Raises `CannotDo` if all chats were tried or the announcement runs, and `OSError`."""
         found = self._found(announcement_id)
         if found.state is AnnouncementState.RUNNING or not found.summary().waiting:
             raise CannotDo(f"this announcement is {found.state}: nothing is left to send")
@@ -261,7 +266,7 @@ class Announcements:
                         await stop.wait()
                 if stop.is_set():
                     return
-                if key in announcement.chats:  # the person may be erased meanwhile
+                if key in announcement.chats:  # `forget` may have deleted the chat
                     await self._send_one(announcement, key)
             if not stop.is_set():
                 announcement.state = AnnouncementState.DONE
@@ -273,7 +278,7 @@ class Announcements:
             ended.set()
 
     async def _send_one(self, announcement: _Announcement, key: ChatKey) -> None:
-        # Stored before the message is sent, so that no chat gets it twice after a crash.
+        # Store this state before the message is sent, so that no chat gets it twice after a crash.
         await self._note(announcement, key, DeliveryState.SENDING)
         try:
             receipts = await self._send(key, (Text(announcement.text),))
@@ -288,7 +293,7 @@ class Announcements:
         self, announcement: _Announcement, key: ChatKey, state: DeliveryState, reason: str = ""
     ) -> None:
         if key not in announcement.chats:
-            return  # the person was erased meanwhile
+            return  # `forget` has deleted the chat
         now = self._clock()
         announcement.chats[key] = AnnouncedChat(
             chat_key=key, state=state, reason=reason[:500], time=now
@@ -308,9 +313,13 @@ class Announcements:
     def _append(self, name: str, line: Mapping[str, Any]) -> None:
         path = self._folder / f"{name}.jsonl"
         if not path.exists():
-            write_whole(path, b"")  # with the mode 600
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            write_whole(path, b"")  # creates the file with mode 600
+        with path.open("a+b") as file:
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                if file.read() != b"\n":  # a crash has cut the last line off
+                    file.write(b"\n")
+            file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
 
     def _rewrite(self, announcement: _Announcement) -> None:
         lines: list[Mapping[str, Any]] = [announcement.head()]
@@ -325,7 +334,8 @@ class Announcements:
 
 
 def _read_all(folder: Path) -> dict[str, _Announcement]:
-    """Read the newest files, and delete the others. A file that cannot be read is left alone."""
+    """Read the newest files, and delete the others. If one of the newest files cannot be read, it
+    is skipped and not deleted."""
     found: dict[str, _Announcement] = {}
     for number, path in enumerate(sorted(folder.glob("*.jsonl"), reverse=True)):
         if number >= MOST_KEPT:
@@ -341,7 +351,8 @@ def _read_all(folder: Path) -> dict[str, _Announcement]:
 
 
 def _read(path: Path) -> _Announcement:
-    head, *lines = path.read_text("utf-8").splitlines()
+    # Not `splitlines`: a text may contain other characters that end a line, such as U+2028.
+    head, *lines = path.read_bytes().split(b"\n")
     written = json.loads(head)
     keys = [ChatKey.parse(each) for each in written["chats"]]
     announcement = _Announcement(
@@ -355,13 +366,13 @@ def _read(path: Path) -> _Announcement:
         try:
             change = json.loads(line)
         except ValueError:
-            break  # the last line, cut off by a crash
+            continue  # a crash has cut this line off, or it is the empty text after the last line
         if "chat" not in change:
             announcement.state = AnnouncementState(change["state"])
             continue
         key, state = ChatKey.parse(change["chat"]), DeliveryState(change["state"])
         reason = change["reason"]
-        if state is DeliveryState.SENDING:  # if no line follows for this chat, this one counts
+        if state is DeliveryState.SENDING:  # a later line of this chat replaces this state
             state = DeliveryState.UNKNOWN
             reason = (
                 "the bot ended while it was sent; the undelivered messages show what came of it"

@@ -33,8 +33,8 @@ messages."""
 
 def unbundled(segments: Iterable[Segment], can: Capabilities) -> Segments:
     """Fit each bundle to the platform's limits. Content that a bundle cannot hold follows the
-    bundle. If the platform has no bundles, their text is quoted line by line and their media stay
-    in place. A second call with the result changes nothing."""
+    bundle. If the platform has no bundles, the text of each bundle is quoted line by line and its
+    media stay in place. A second call with the result changes nothing."""
     found: list[Segment] = []
     quoted = False
     for segment in segments:

@@ -4,7 +4,8 @@ the order of these calls.
 `KeyedQueue` cannot be used here, because it runs each job in a separate task. A send must run in
 its caller's task, so that the caller gets the receipts and can cancel the send. `KeyedLimiter`
 cannot be used either, because it cannot reserve a place. A send reserves its place without an
-await, before its rows are committed, so that the rows and their next state share a commit.
+await, before its rows are committed, so that the rows and their next state are stored in one
+commit.
 """
 
 from collections import deque
@@ -30,8 +31,8 @@ class Ticket:
     async def turn(self) -> AsyncIterator[None]:
         """Wait until this ticket is the first in the queue. It stays first until the block ends."""
         try:
-            # Do not await if this ticket is first. The row is still queued for the database, so its
-            # next state then shares a commit with it.
+            # Do not await if this ticket is first. The row is then still queued for the database,
+            # and the row and its next state are stored in one commit.
             if not self.called.is_set():
                 await self.called.wait()
             yield
@@ -51,12 +52,12 @@ class ChatQueue:
 
     def __init__(self, chat_key: ChatKey, settings: DeliverySettings) -> None:
         self.chat_key = chat_key
-        self.ready_lock = anyio.Lock(fast_acquire=True)  # saves each send a checkpoint
+        self.ready_lock = anyio.Lock(fast_acquire=True)  # a free lock needs no checkpoint
         self.window = RateWindow((settings.sends_per_window, settings.window_s))
         self.parked: deque[OutgoingCall] = deque()
         self.users = 0
         self.sent_by = ""
-        """The run that sent the last message, for the pace of its next one."""
+        """The run that sent the last message. The next message of this run may have to wait."""
         self.sent_at = 0.0
         self.sends = 0
         self.flushing = False
@@ -72,11 +73,11 @@ class ChatQueue:
 
     @property
     def waiting(self) -> int:
-        """How many sends and parked calls the queue holds."""
+        """Return how many sends and parked calls the queue holds."""
         return self.sends + len(self.parked)
 
     def leave(self, ticket: Ticket) -> None:
-        """Give up a place, whether it is the first or not."""
+        """Remove a ticket from the queue. The ticket need not be the first."""
         self._line.remove(ticket)
         self._call_first()
 

@@ -36,7 +36,8 @@ are compared with the platform's history. A page of that history has at most 100
 
 @dataclass(slots=True, eq=False)
 class OutgoingCall:
-    """One platform call. ``receipt`` is set once the call is decided or parked.
+    """One platform call. ``receipt`` is set once the call is decided or parked. A call is parked,
+    that is, it waits in its chat's queue, if it could not be made yet or if its outcome is unknown.
 
     ``parked`` is the time at which the call was parked. ``doubted`` is the time at which the call
     began or, for a call of an earlier process, was loaded. Both are on the event loop's clock,
@@ -82,9 +83,9 @@ class DeliveryLedger:
     def open(
         self, chat_key: ChatKey, pieces: Sequence[Piece], *, run_id: str, record: bool
     ) -> tuple[list[OutgoingCall], Awaitable[Any]]:
-        """Queue one row for each piece of a message, and its record, for the database. They are
-        queued when this method returns. Returns the calls, and an awaitable that ends when the rows
-        are stored. A piece that cannot be sent begins as ``rejected``."""
+        """Queue one row for each piece of a message, and the message's record, for the database.
+        Rows and record are queued when this method returns. Returns the calls, and an awaitable
+        that ends when the rows are stored. A piece that cannot be sent begins as ``rejected``."""
         store, now = self._store, self.clock()
         account = store.accounts.of(chat_key.instance)
         sender = Sender(account.account if account else "")
@@ -217,7 +218,7 @@ class DeliveryLedger:
 
     async def load_unfinished(self, *, young_s: float) -> list[OutgoingCall]:
         """Load the calls of an earlier process that have no outcome, in order. Calls that were
-        ``sending`` become ``unknown``. Of the ``unknown`` calls, only those younger than
+        ``sending`` become ``unknown``. Of the ``unknown`` calls, only the calls younger than
         ``young_s`` are returned."""
         found = self._store.deliveries
         for row in await found.in_state(DeliveryState.SENDING):

@@ -43,10 +43,10 @@ class Outbox:
     When entered, it resumes the unfinished calls of an earlier process. Calls that were under way
     become ``unknown``. Calls that were never made are sent in their old order as soon as the
     account is online, unless they are older than ``resend_for_s``. If the platform can be asked
-    (`SupportsConfirmation`), it is asked for the outcome of each ``unknown`` call: the call becomes
-    ``sent``, or the message certainly never arrived and is sent now, before all later messages of
-    its chat. If the platform cannot be asked, the call stays ``unknown`` and is never repeated
-    automatically.
+    (`SupportsConfirmation`), it is asked for the outcome of each ``unknown`` call: if the message
+    arrived, the call becomes ``sent``; if the message certainly never arrived, it is sent now,
+    before all later messages of its chat. If the platform cannot be asked, the call stays
+    ``unknown`` and is never repeated automatically.
 
     ``adapters`` is read each time a message is sent, so adapters may be added later.
     """
@@ -112,9 +112,9 @@ class Outbox:
         messages in a minute, further messages wait. A message is ``dropped`` if it would wait over
         a minute, or if 200 messages already wait. A message is ``pending`` while the account is
         offline, or while the platform must be asked for the outcome of an earlier message. It is
-        sent when neither is the case any longer, unless that takes more than 10 minutes. These
-        numbers are the defaults of the settings. If ``record`` is false, the message is left out of
-        the chat's history.
+        sent when the account is online and that outcome is known, unless this takes more than 10
+        minutes. These numbers are the defaults of the settings. If ``record`` is false, the message
+        is left out of the chat's history.
 
         Raises `NothingToSend` and `TooManySends` (8 for each run): nothing was sent. Raises
         `StoreUnavailable`: earlier pieces may have been sent. If the caller is cancelled, a call
@@ -185,9 +185,9 @@ class Outbox:
     async def edit(
         self, chat_key: ChatKey, message_id: str, segments: Iterable[Segment]
     ) -> Receipt:
-        """Replace the segments of a sent message. When the platform has accepted the edit, they are
-        also replaced in the chat's history. Returns ``rejected`` if messages cannot be edited, or
-        if the segments need more than one platform call.
+        """Replace the segments of a sent message. When the platform has accepted the edit, the
+        chat's history gets the new segments too. Returns ``rejected`` if messages cannot be edited,
+        or if the segments need more than one platform call.
 
         An edit has no row. Repeating an edit does no harm, so nothing about it must survive a crash
         (docs/decisions/0009-message-edits.md). Raises `StoreUnavailable`.
@@ -239,7 +239,8 @@ class Outbox:
                     self.retry_now()
 
     async def _wait_for_pace(self, queue: ChatQueue, entry: OutgoingCall) -> None:
-        """Wait as long as a person would type a further message of the same run."""
+        """If the same run sent the last message, wait as long as a person needs to type this
+        one."""
         settings, row = self._settings, entry.row
         if not settings.pace_chars_s or not row.run_id or queue.sent_by != row.run_id:
             return

@@ -70,7 +70,8 @@ class PlatformCaller:
 
     async def call(self, queue: ChatQueue, entry: OutgoingCall) -> None:
         """Make the platform call, and commit its state before and after it. Does nothing if no
-        adapter serves the chat: a call of an earlier process then waits until it is too old."""
+        adapter serves the chat. This can happen to a call of an earlier process; the call then
+        waits until it is too old."""
         adapter = self.adapter(entry.row.chat_key)
         if adapter is None:
             return
@@ -87,8 +88,8 @@ class PlatformCaller:
         return self._settings.call_s + size // self._settings.call_bytes_s
 
     def can_confirm(self, chat_key: ChatKey) -> bool:
-        """Return whether the platform can be asked about a call. True also if its adapter is not
-        loaded yet."""
+        """Return True if the platform can be asked about a call, or if its adapter is not loaded
+        yet."""
         adapter = self.adapter(chat_key)
         return self._settings.settle_s > 0 and (
             adapter is None or isinstance(adapter, SupportsConfirmation)
@@ -125,7 +126,7 @@ class PlatformCaller:
         except TimeoutError:
             limit = f"{seconds:g} s"
             return Receipt(state=unknown, reason=f"no answer within {limit}; it may have arrived")
-        except Exception as error:  # noqa: BLE001 (an adapter's fault is this message's alone)
+        except Exception as error:  # noqa: BLE001 (an error of an adapter affects one message)
             logger.exception("the adapter failed in delivery {}", delivery.delivery_id)
             return Receipt(state=unknown, reason=f"the adapter failed: {error}")
         if receipt.state not in _ANSWERS:

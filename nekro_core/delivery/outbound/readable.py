@@ -25,7 +25,7 @@ def readable_segments(segments: Segments, can: Capabilities, *, enabled: bool = 
         _written(each, enabled) if isinstance(each, Text) else each for each in segments
     )
     if can.measure(plain_text(written)) > can.text_length:
-        # Aligned columns of a table can be longer than the table was.
+        # A table with aligned columns can be longer than the Markdown of the table.
         return tuple(Text(each.text) if isinstance(each, Text) else each for each in segments)
     return written
 

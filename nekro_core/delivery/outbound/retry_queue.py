@@ -1,7 +1,7 @@
 """Retries calls that could not be made yet, and asks about calls whose outcome is unknown.
 
-Both kinds of calls wait in their chat's queue, oldest first. Later messages of the chat wait behind
-them. So a message that never arrived is still sent before the later messages.
+Both kinds of calls wait in their chat's queue, oldest first, and later messages of the chat wait
+behind them. So if a message never arrived, it is sent again before the later messages.
 """
 
 from dataclasses import replace

@@ -48,9 +48,9 @@ class Piece:
 def split(segments: Iterable[Segment], capabilities: Capabilities) -> tuple[Piece, ...]:
     """Split segments into pieces, in order. Segments without visible content are left out.
 
-    A reply mark stays with the first piece that can carry it. If the platform has no mentions, they
-    become text. If it has no reply marks, they are left out. Any other unsupported segment becomes
-    a piece with a problem.
+    A reply mark stays with the first piece that can carry it. If the platform has no mentions,
+    mentions become text. If the platform has no reply marks, reply marks are left out. Any other
+    unsupported segment becomes a piece with a problem.
     """
     return _Splitter(capabilities).split(segments)
 
@@ -129,7 +129,7 @@ class _Splitter:
         return min(caption, can.text_length) if pictured else can.text_length
 
     def _used(self) -> int:
-        # Do not count pictures: the placeholder that `plain_text` writes for one is not sent.
+        # Do not count pictures: the placeholder that `plain_text` writes for a picture is not sent.
         words = [s for s in self.open if isinstance(s, Text | Mention)]
         return self.capabilities.measure(plain_text(words))
 

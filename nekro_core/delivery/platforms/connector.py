@@ -11,7 +11,8 @@ Settings = TypeVar("Settings", bound=BaseModel)
 
 
 class AccountConnector(Protocol[Settings]):
-    """What an adapter does for its `AccountManager`."""
+    """What an adapter does for its `AccountManager`. "The other side" of an account is the
+    platform's server, or another program that the bot talks to for this account."""
 
     def key_of(self, settings: Settings) -> str:
         """Return the account's key: the part of its settings that no other account may have.
@@ -52,16 +53,16 @@ class AccountConnector(Protocol[Settings]):
             What was found, as a sentence for people.
 
         Raises:
-            ConnectionTestFailed: What is wrong.
+            ConnectionTestFailed: The account cannot be connected. The error says what is wrong.
         """
 
     def hint(self, settings: Settings, address: str, /) -> ConnectionHint:
-        """Say what to do on the other side.
+        """Say what the operator must do on the other side, so that the account connects.
 
         Args:
             settings: The settings.
             address: Where the bot's web server is reached, for example ``http://10.0.0.5:8080``.
 
         Returns:
-            The values and lines to enter there.
+            The values and lines to enter on the other side.
         """

@@ -58,7 +58,7 @@ class AccountStatus:
         state: The state of the connection.
         account: The platform's id of the account; empty while it is not known.
         locked: The name of the setting that defines the account, for example ``MAIL_BOTS``. Empty
-            if the operator added the account here.
+            if the operator added the account with `PlatformAccounts.add`.
         restart_needed: Whether the last change takes effect only after a restart of the bot.
         connected_since: When the present connection began, in seconds since 1970; None if there is
             no connection.
@@ -122,7 +122,7 @@ class ConnectionHint:
     Attributes:
         text: What to do, in some sentences.
         fields: The values to enter.
-        snippets: The same as lines of configuration files.
+        snippets: The same values as lines of configuration files.
     """
 
     text: str
@@ -165,8 +165,8 @@ class PlatformAccounts(Protocol):
 
     @property
     def live(self) -> bool:
-        """Whether changes take effect while the bot runs. If not, they are stored and take effect
-        at the next start, and `AccountStatus.restart_needed` says so."""
+        """Return True if changes take effect while the bot runs. If not, they are stored and take
+        effect at the next start, and `AccountStatus.restart_needed` says so."""
 
     def form(self) -> Mapping[str, Any]:
         """Describe the settings of one account.
@@ -177,7 +177,8 @@ class PlatformAccounts(Protocol):
         """
 
     def listed(self) -> tuple[AccountStatus, ...]:
-        """List the accounts: those of the settings first, then those that the operator added.
+        """List first the accounts that the settings define, then the accounts that the operator
+        added.
 
         Returns:
             The accounts with their state.
@@ -223,7 +224,7 @@ class PlatformAccounts(Protocol):
             The account. Its key may be new.
 
         Raises:
-            InvalidAccountSettings: The settings cannot be used; the old ones stay in force.
+            InvalidAccountSettings: The settings cannot be used; the old settings stay in force.
             UnknownAccount: There is no such account.
             AccountExists: Another account has the new key.
             AccountLocked: The environment or ``.env`` defines the account.
@@ -242,7 +243,7 @@ class PlatformAccounts(Protocol):
 
         Raises:
             UnknownAccount: There is no such account.
-            AccountLocked: This account cannot be paused alone.
+            AccountLocked: A setting defines the account, and `live` is False.
             OSError: The settings cannot be stored.
         """
 
@@ -295,7 +296,7 @@ class PlatformAccounts(Protocol):
             address: Where the bot's web server is reached, for example ``http://10.0.0.5:8080``.
 
         Returns:
-            The values and lines to enter there.
+            The values and lines to enter on the other side.
 
         Raises:
             UnknownAccount: There is no such account.
@@ -309,7 +310,7 @@ class PlatformAccounts(Protocol):
             limit_s: The longest wait in seconds.
 
         Returns:
-            The account as it is when it is online, or when the time is over.
+            The account, when it is online or when the time is over.
 
         Raises:
             UnknownAccount: There is no such account.

@@ -1,4 +1,4 @@
-"""Converts between an account's settings, a form for them, and what is stored."""
+"""Converts an account's settings to the values of a form and to stored values, and back."""
 
 import json
 from collections.abc import Mapping
@@ -39,8 +39,8 @@ def without_secrets(settings: BaseModel) -> ShownSettings:
 
 
 def merged(old: BaseModel, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the old settings with the values of a form in their place. A secret that is None in
-    the form keeps its value, and so does every field that the form leaves out."""
+    """Return the old settings, changed by the values of a form. A secret that is None in the form
+    keeps its value, and so does every field that the form leaves out."""
     return _over(old, with_secrets(old), values)
 
 

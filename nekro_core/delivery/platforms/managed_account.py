@@ -23,7 +23,7 @@ class ManagedAccount(Generic[Settings]):
     Attributes:
         adapter: The adapter's name, for the log.
         monitor: The account's state.
-        settings: Its settings; None if the stored ones cannot be used any more.
+        settings: Its settings; None if the stored settings are not valid any more.
         locked: The name of the setting that defines it; empty if the operator added it.
         stored: Its settings as they are stored.
         restart_needed: Whether the last change takes effect only after a restart of the bot.
@@ -59,7 +59,8 @@ class ManagedAccount(Generic[Settings]):
         try:
             with scope:
                 task_status.started()
-                # No wait may come between these lines: `AccountManager.found` relies on it.
+                # There must be no await between these two lines: `AccountManager.found` promises
+                # that `run` has begun when it returns.
                 await connector.run(self.settings, self.monitor)
         except Exception as error:  # noqa: BLE001 - the other accounts go on
             logger.exception("{}: account {} ended", self.adapter, self.monitor.key)

@@ -266,7 +266,7 @@ class AccountManager(Generic[Settings]):
 
         Raises:
             UnknownAccount: There is no such account.
-            AccountLocked: This account cannot be paused alone.
+            AccountLocked: A setting defines the account, and `live` is False.
             OSError: The settings cannot be stored.
         """
         async with self._changing:

@@ -148,7 +148,7 @@ class AccountMonitor:
         )
 
     async def until_online(self) -> None:
-        """Wait until the account is online. Give it a time limit."""
+        """Wait until the account is online. The caller must set a time limit."""
         while self.state is not AccountState.ONLINE:
             await self._changed.wait()
 

@@ -19,8 +19,9 @@ from nekro_core.system.atomic_files import write_whole
 
 FILE_NAME = "platform_requests.json"
 MOST_KEPT = 1000
-"""Maximum number of stored requests. When there are more, the oldest answered ones are deleted, and
-then the oldest ones: anybody can send requests, so their number must be limited."""
+"""Maximum number of stored requests. If there are more, the oldest requests that are not open are
+deleted, and if that is not enough, the oldest open requests. Anybody can send requests, so their
+number must be limited."""
 TEXT_LENGTH = 500
 """Maximum number of characters that are stored of a request's text."""
 ANSWER_S = 20.0
@@ -81,7 +82,8 @@ class ContactRequests:
 
         Args:
             states: The states to list.
-            before: The id of a request: list only older ones. Empty for the newest.
+            before: The id of a request; only older requests are listed. Empty to begin with the
+                newest.
             limit: The largest number of requests.
 
         Returns:
@@ -129,7 +131,8 @@ class ContactRequests:
         return changed
 
     async def dismiss(self, request_id: str) -> ContactRequest:
-        """Take a request off the list without an answer, for example if it was answered elsewhere.
+        """Remove a request from the list without answering it, for example if it was answered in
+        the platform's own program.
 
         Args:
             request_id: Our id of the request.
@@ -163,10 +166,11 @@ class ContactRequests:
         )
 
     def platforms(self) -> dict[str, bool]:
-        """List the adapters, and whether each hands over requests.
+        """Say of each adapter whether it hands over requests.
 
         Returns:
-            Whether the adapter hands over requests, by its name, in alphabetical order.
+            The adapters' names in alphabetical order, each with True if the adapter hands over
+            requests.
         """
         return {
             name: isinstance(adapter, SupportsRequests)

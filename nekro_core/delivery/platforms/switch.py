@@ -26,8 +26,8 @@ class PlatformStatus:
         name: The adapter's name.
         title: The platform's name for people.
         state: Whether it runs.
-        locked: Why it cannot be switched off here: ``always`` or ``NEKRO_PLATFORMS``; empty if it
-            can.
+        locked: Why `PlatformSwitch` cannot switch it off: ``always`` or ``NEKRO_PLATFORMS``; empty
+            if it can be switched off.
         manages_accounts: Whether its accounts can be managed while the bot runs. For a platform
             that is off, this is what its manifest says.
         restart_needed: Whether switching it takes full effect only after a restart.
@@ -60,7 +60,7 @@ class PlatformSwitch(Protocol):
         """
 
     async def listed(self) -> tuple[PlatformStatus, ...]:
-        """List all platforms: those that run, and those that could.
+        """List all platforms: the platforms that run, and the platforms that can be switched on.
 
         Returns:
             The platforms, by title.

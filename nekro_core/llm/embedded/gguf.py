@@ -23,12 +23,12 @@ _NUMBERS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=
 """The types of numbers, as characters of `struct`."""
 _TEXT, _LIST = 8, 9
 _CACHE_BYTES = 2
-"""Bytes of one number in the cache: llama.cpp keeps keys and values as 16-bit floats."""
+"""Bytes of one number in the model's cache: llama.cpp stores keys and values as 16-bit floats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GgufInfo:
-    """What the header of a model file says. A number is 0 if the header has none.
+    """The header of a model file. A number is 0 if the header does not contain it.
 
     Attributes:
         name: The model's name.
@@ -45,13 +45,13 @@ class GgufInfo:
     cache_bytes: int
 
     def memory(self, context_tokens: int) -> int:
-        """Return the bytes that the model needs at least: its weights, and its cache of prompts.
-        The program itself needs some more."""
+        """Return the memory in bytes that the model needs for its weights and its cache. The
+        program itself needs some more."""
         return self.bytes + SLOTS * context_tokens * self.cache_bytes
 
 
 def read_gguf(path: Path) -> GgufInfo:
-    """Read the header. Raises `WeightsError` if it cannot be read, or the file is no GGUF file."""
+    """Read the header. Raises `WeightsError` if it cannot be read, or if the file is not GGUF."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:

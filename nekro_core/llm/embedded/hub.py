@@ -25,7 +25,7 @@ from nekro_core.llm.embedded.weights import (
 
 TIMES = httpx.Timeout(30.0, connect=6.0)
 _TRIES = 4
-"""Number of attempts in a row without any new byte after which the download fails."""
+"""After this number of consecutive attempts that receive no new byte, the download fails."""
 _PAUSE_S = 1.0
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _MAX_HOPS = 5
@@ -38,7 +38,8 @@ async def fetch_from_hub(base_url: str, weights: Weights, path: Path, report: Re
     try:
         async with httpx.AsyncClient(timeout=TIMES) as client:
             sha256, size = await _ask(client, address)
-            # The name contains the hash, so that no partial file of another version is continued.
+            # The name contains the hash, so that a partial download of another version is not
+            # continued.
             partial = path.with_name(f".{path.name}.{sha256[:16]}.part")
             require_space(path.parent, size - _size(partial))
             await download(
@@ -51,8 +52,8 @@ async def fetch_from_hub(base_url: str, weights: Weights, path: Path, report: Re
 
 
 async def _ask(client: httpx.AsyncClient, address: str) -> tuple[str, int]:
-    """Return hash and size of the file. They are in the hub's own answer; the storage to which it
-    redirects does not send them."""
+    """Return hash and size of the file. They are in the hub's own answer; the storage to which the
+    hub redirects does not send them."""
     for _ in range(_MAX_HOPS):
         answer = await client.head(address)
         digest = answer.headers.get("x-linked-etag", "").strip('"')
@@ -86,7 +87,7 @@ async def download(
         report: Is called with the progress.
 
     Raises:
-        WeightsSourceError: The server sends something else.
+        WeightsSourceError: The server sends another range or size than expected.
         httpx.TransportError: Nothing new arrived in several attempts.
     """
     fruitless = 0

@@ -38,7 +38,7 @@ class ModelFile:
     Attributes:
         name: The name of the file.
         bytes: Its size.
-        known: Whether the bot has a model of this file name that it downloads by itself.
+        known: Whether this is the name of a file that the bot downloads by itself.
         info: What its header says; None if it cannot be read.
         problem: Why it cannot be used; empty if it can.
     """
@@ -52,8 +52,8 @@ class ModelFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineMemory:
-    """The memory of this machine in bytes: all of it, and what programs can still get. 0 if it is
-    not known."""
+    """The memory of this machine in bytes: the whole memory, and the part that programs can still
+    get. 0 if it is not known."""
 
     total: int
     available: int
@@ -66,14 +66,14 @@ class ModelFiles:
         self._folder = folder
 
     def path(self, name: str) -> Path:
-        """Return the path of a file. Raises `WeightsError` if there is none of this name."""
+        """Return the path of a file. Raises `WeightsError` if there is no file with this name."""
         path = self._folder / _checked_name(name)
         if not path.is_file():
             raise WeightsError(f"there is no model file {name!r}")
         return path
 
     def has(self, path: Path) -> bool:
-        """Whether the path leads to a file in this folder."""
+        """Return True if the path leads to a file in this folder."""
         return path.is_file() and path.parent == self._folder
 
     async def all(self) -> list[ModelFile]:
@@ -89,8 +89,8 @@ class ModelFiles:
             report: Is called with the progress.
             name: The name of the file; empty to use the name in the address.
             sha256: The SHA-256 that the file must have, in hex. If it is empty, the file is checked
-                against the hash that the server names. Model hubs name one. If the server names
-                none, nothing is checked.
+                against the hash that the server sends. Model hubs send a hash. If the server sends
+                none, the file is not checked.
 
         Returns:
             The path of the file.
@@ -146,8 +146,7 @@ class ModelFiles:
         return await self._install(partial, path, wanted, report)
 
     async def remove(self, name: str) -> None:
-        """Delete a file, also one that is only partly downloaded. Raises `WeightsError` and
-        `OSError`."""
+        """Delete a file. It may be only partly downloaded. Raises `WeightsError` and `OSError`."""
         path = self._folder / _checked_name(name)
         partials = [*self._folder.glob(f".{path.name}.*.part")]
         if not path.is_file() and not partials:
@@ -163,7 +162,8 @@ class ModelFiles:
         return path
 
     def _partial(self, name: str, version: str) -> Path:
-        # The name depends on the version, so that no part of another version is continued.
+        # The name depends on the version, so that a partial download of another version is not
+        # continued.
         digest = hashlib.sha256(version.encode()).hexdigest()[:16]
         return self._folder / f".{name}.{digest}.part"
 
@@ -210,9 +210,10 @@ def machine_memory() -> MachineMemory:
 
 
 async def _ask(client: httpx.AsyncClient, url: str) -> tuple[int, str, str]:
-    """Return the size of a file, a text that changes with its content, and its SHA-256 if the
-    server tells it."""
-    # A model hub tells size and hash in its own answer, which redirects to its storage.
+    """Return the size of a file, a text that is different for each version of the file, and the
+    file's SHA-256 if the server sends it."""
+    # A model hub sends size and hash in its own answer, which redirects to its storage. So do not
+    # follow the redirect.
     first = await client.head(url, follow_redirects=False)
     told = first.headers.get("x-linked-etag", "").strip('"')
     size = first.headers.get("x-linked-size", "")

@@ -32,12 +32,12 @@ _MOMENT_S = 0.5
 _PIECE_MESSAGES = 8
 """Number of messages that are read before the progress is told: about 130 tokens, 1 to 3 s."""
 _FIRST_TOKEN_S = 300.0
-"""Longest wait for the first token, in seconds. Reading a prompt that is not cached takes 30 s on
-two slow cores, and other requests may have to end first."""
+"""Maximum wait for the first token, in seconds. Reading a prompt that is not cached takes 30 s on
+two slow cores, and the request may have to wait for other requests."""
 
 
 class EmbeddedPhase(StrEnum):
-    """What the embedded model does."""
+    """What the embedded model is doing."""
 
     IDLE = "idle"
     """It is not loaded. The next request loads it."""
@@ -54,7 +54,7 @@ class EmbeddedState:
     """The state of the embedded model.
 
     Attributes:
-        phase: What it does.
+        phase: What it is doing.
         file: The name of its file; empty while it is not known.
         reason: Why it failed, or what is downloaded.
         done: Downloaded bytes, or pieces of the instructions that it has read.
@@ -69,7 +69,7 @@ class EmbeddedState:
 
     @property
     def share(self) -> float:
-        """How much of the download or of the reading is done, from 0 to 1."""
+        """The share of the download or of the reading that is done, from 0 to 1."""
         return min(1.0, self.done / self.total) if self.total else 0.0
 
 
@@ -78,8 +78,9 @@ class EmbeddedModel:
 
     The process caches prompts in a few slots. The request's ``cache_key`` decides which slot is
     used. Requests for the same slot wait for each other in the process. If the process has died,
-    the next request starts a new one. If it dies during a request, the request is repeated once,
-    unless part of the reply has arrived. ``report`` is called with the progress of downloads.
+    the next request starts a new process. If the process dies during a request, the request is
+    repeated once, unless part of the reply has arrived. ``report`` is called with the progress of
+    downloads.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class EmbeddedModel:
 
     @property
     def state(self) -> EmbeddedState:
-        """Return whether the model is ready, and what it does."""
+        """Return what the model is doing, for example whether it is ready."""
         working = (EmbeddedPhase.READING, EmbeddedPhase.READY)
         if self._state.phase in working and not self._server.running:
             return replace(self._state, phase=EmbeddedPhase.IDLE)
@@ -231,8 +232,8 @@ class EmbeddedModel:
         return self._readings.name_of(self._file, self._settings.context_tokens, request)
 
     async def _read(self, request: ChatRequest) -> bool:
-        """Let the model read the beginning of a prompt into its slot. False if a request
-        interrupted it."""
+        """Let the model read the beginning of a prompt into the prompt's slot. Returns False if a
+        request interrupted the reading."""
         if self._asked:
             return False
         with anyio.CancelScope() as self._reading:

@@ -1,9 +1,9 @@
 """Finds the OpenMP library that xllamacpp needs, for a system that does not have it.
 
 xllamacpp's wheel loads ``libgomp.so.1`` from the system, and a minimal Debian does not have it. The
-wheel of pykdtree (0.5 MB) contains GCC's libgomp; it is a dependency only for this reason. The file
-name there contains a hash, but the loader searches ``LD_LIBRARY_PATH`` for the plain name. So a
-link with the plain name is made.
+wheel of pykdtree (0.5 MB) contains GCC's libgomp; it is a dependency only for this reason. In this
+wheel, the file's name contains a hash, but the system's loader searches ``LD_LIBRARY_PATH`` for the
+plain name. So a link with the plain name is made.
 """
 
 import ctypes

@@ -3,7 +3,8 @@
 On a small machine, the model needs half a minute to read the fixed part of a prompt. Loading the
 saved cache takes a tenth of a second. A file contains the state of one slot; a slot is the part of
 llama.cpp's server that answers one request at a time. The server compares the state with each
-prompt and reads again what differs, so an old file costs time but causes no wrong reply.
+prompt and reads again what differs, so with an old file the reading takes longer, but the reply is
+not wrong.
 """
 
 import hashlib
@@ -17,8 +18,8 @@ from loguru import logger
 from nekro_core.llm.model import ChatRequest
 
 _KEPT = 6
-"""Maximum number of files on disk: the current and the previous prompt in three languages. A file
-has 30 MB."""
+"""Maximum number of files on disk: enough for the current and the previous version of the prompt in
+three languages. A file has 30 MB."""
 _ANSWER_S = 30.0
 _READABLE = 0o600
 

@@ -16,9 +16,10 @@ from typing import Any
 def main() -> None:
     """Load the model, listen, and run until stdin ends."""
     order: dict[str, Any] = json.loads(sys.stdin.readline())
-    # This thread starts before the model is loaded: loading takes seconds, and the parent may end.
+    # Start this thread before the model is loaded, because the parent may end during the seconds in
+    # which the model is loaded.
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # What the library prints is sent to stderr, because stdout is for the one line of the protocol.
+    # Send what the library prints to stderr, because stdout is only for the one line of JSON.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     server = _start(order)
@@ -28,7 +29,7 @@ def main() -> None:
 
 def _end_with_parent() -> None:
     sys.stdin.read()
-    os._exit(0)  # native threads of the server would delay an ordinary exit
+    os._exit(0)  # `sys.exit` would wait for native threads of the server
 
 
 def _start(order: dict[str, Any]) -> Any:
@@ -40,8 +41,8 @@ def _start(order: dict[str, Any]) -> Any:
     parameters.port = 1  # a socket needs no port, but 0 would mean "choose a port"
     parameters.api_keys = [order["key"]]
     parameters.n_ctx = order["context_tokens"]
-    # The server notices only between two batches that a request was closed. A batch of 2,048 tokens
-    # would take half a minute.
+    # The server checks only between two batches of tokens whether a request was closed. A batch of
+    # the default size, 2,048 tokens, would take half a minute.
     parameters.n_batch = parameters.n_ubatch = 128
     parameters.n_parallel = order["slots"]
     parameters.cache_ram_mib = 0  # no further cache: the bot chooses the slot of each prompt

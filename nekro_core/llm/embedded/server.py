@@ -19,7 +19,8 @@ from nekro_core.system.child_processes import tolerate_exit
 from nekro_core.system.locked_temp_folder import LockedTempFolder
 
 SLOTS = 3
-"""Number of prompts that are cached at the same time: one for each language of the examples."""
+"""Number of prompts that are cached at the same time: one for each language in which the bot has
+example prompts."""
 _LOG_TAIL = 2000
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "SYSTEMROOT")
 _GRACE_S = 2.0
@@ -29,15 +30,15 @@ _NOTICE_S = 0.5
 class ModelServer:
     """A process that serves one model file on a Unix socket, which only this user can reach.
 
-    A new process uses the same socket and the same key as the one before. Many tasks may use an
-    object at once. If the process does not start, `ensure` raises `ModelUnreachable` with the end
-    of the process's log.
+    A new process uses the same socket and the same key as the process before it. Many tasks may use
+    one `ModelServer` at the same time. If the process does not start, `ensure` raises
+    `ModelUnreachable` with the end of the process's log.
     """
 
     def __init__(self, settings: EmbeddedSettings, readings: Path) -> None:
         self._settings = settings
         self._readings = readings
-        # The folder is in the system's temporary folder, because a socket's path must be short.
+        # Use the system's temporary folder, because the path of a socket must be short.
         self._folder = LockedTempFolder(Path(tempfile.gettempdir()), "nekro-model-")
         self._lock = anyio.Lock()
         self._process: Process | None = None
@@ -46,7 +47,7 @@ class ModelServer:
 
     @property
     def running(self) -> bool:
-        """Whether the process runs and has loaded its model."""
+        """True if the process runs and has loaded its model."""
         return self._process is not None and self._process.returncode is None
 
     @property
@@ -55,8 +56,8 @@ class ModelServer:
         return self._process.pid if self._process and self.running else None
 
     async def died(self) -> bool:
-        """Whether the process has ended. This waits `_NOTICE_S` for its end, because the broken
-        connection is noticed before the end of the process."""
+        """Return True if the process has ended. The method waits up to `_NOTICE_S` for the end,
+        because a broken connection is noticed before the process has ended."""
         if self._process is None:
             return True
         with anyio.move_on_after(_NOTICE_S):
@@ -97,14 +98,15 @@ class ModelServer:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env=self._environment(),
-                start_new_session=True,  # only the bot gets Ctrl-C, and then ends the process
+                start_new_session=True,  # Ctrl-C reaches only the bot, which ends the process
             )
         return tolerate_exit(process)
 
     def _environment(self) -> dict[str, str]:
         environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-        # Threads that spin while they wait become very slow if another program computes: with one
-        # of two cores busy, 100 tokens took 83 s. With threads that sleep, they took 5 to 12 s.
+        # Let OpenMP's waiting threads sleep. Threads that spin while they wait become very slow if
+        # another program computes: with one of two cores busy, 100 tokens took 83 s; with sleeping
+        # threads, 5 to 12 s.
         environment["OMP_WAIT_POLICY"] = "passive"
         if folder := library_path(self._folder.path):
             before = environment.get("LD_LIBRARY_PATH")

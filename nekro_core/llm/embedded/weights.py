@@ -1,10 +1,10 @@
-"""Lists the known weights, and checks downloaded files.
+"""Lists the known weights (model files), and checks downloaded files.
 
 Errors::
 
     NekroError
     └── WeightsError                 no weights; the message says what was tried and what to do
-        └── WeightsSourceError       one source had none to give; the next one is tried
+        └── WeightsSourceError       one source has no weights; the next source is tried
 """
 
 import hashlib
@@ -27,7 +27,7 @@ class WeightsError(NekroError):
 
 
 class WeightsSourceError(WeightsError):
-    """One source did not deliver the file, or delivered a different one."""
+    """One source did not deliver the file, or delivered a different file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,9 +61,9 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class DownloadProgress:
-    """The progress of a download. ``what`` names it; ``done`` and ``total`` are bytes. If ``what``
-    is only a message about the downloads, ``total`` is 0. ``stage`` is ``loading``, ``copying``,
-    ``checking`` or empty, and ``name`` is the file."""
+    """The progress of a download. ``what`` says what is downloaded; ``done`` and ``total`` are
+    bytes. If ``what`` is only a message about the downloads, ``total`` is 0. ``stage`` is
+    ``loading``, ``copying``, ``checking`` or empty, and ``name`` is the file."""
 
     what: str
     done: int = 0
@@ -98,11 +98,11 @@ def require_gguf(path: Path) -> Path:
 
 
 def has_sha256(path: Path, sha256: str) -> bool:
-    """Whether the file exists and has this hash, or the hash with which `install_download` accepted
-    it.
+    """Return True if the file exists and has this hash, or the hash with which `install_download`
+    accepted the file.
 
-    Hashing half a gigabyte takes a second. So the result is stored in a second file. It is valid
-    while the size and the modification time stay the same.
+    Hashing half a gigabyte takes a second, so the hash is stored in a second file. The stored hash
+    is valid while the model file's size and modification time stay the same.
     """
     try:
         stat = path.stat()

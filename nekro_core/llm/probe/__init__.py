@@ -1,5 +1,5 @@
-"""Tests an endpoint for the operator: whether it is reached, takes the key, knows the model, how
-fast it is, and what it can do.
+"""Tests an endpoint for the operator: whether it can be reached, accepts the key and knows the
+model; how fast it is; and what it can do.
 
 ::
 
@@ -10,7 +10,6 @@ fast it is, and what it can do.
     endpoint.py   runs the steps in order, within limits of time and tokens
 """
 
-from nekro_core.llm.probe.endpoint import probe_endpoint
 from nekro_core.llm.probe.report import EndpointReport, ProbeResult, ProbeStep, ProbeVerdict
 
 __all__ = [
@@ -18,5 +17,4 @@ __all__ = [
     "ProbeResult",
     "ProbeStep",
     "ProbeVerdict",
-    "probe_endpoint",
 ]

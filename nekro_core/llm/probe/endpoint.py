@@ -36,7 +36,7 @@ from nekro_core.llm.probe.requests import (
 from nekro_core.llm.settings import LLMSettings
 
 _TOTAL_S = 90.0
-"""Longest time of a probe in seconds. A person waits for it at the page."""
+"""Maximum time of a probe in seconds. A person at the page waits for the result."""
 _NETWORK_S = 10.0
 _REQUEST_S = 45.0
 """Longest wait for the first token, and for a whole reply."""
@@ -57,14 +57,15 @@ async def probe_endpoint(
     """Test an endpoint: three small requests of at most 1024 tokens of reply each.
 
     Args:
-        settings: The endpoint. It need not be saved. It must name an address.
-        tell: Is called with each result as soon as it is known, for a page that shows progress.
-        total_s: Longest time of the probe, in seconds. Steps that did not end in it are
+        settings: The settings of the endpoint, with an address. They need not be saved.
+        tell: Called with each result as soon as it is known, for a page that shows progress.
+        total_s: Maximum time of the probe, in seconds. Steps that have not ended by then are
             ``unknown``.
         number: The number in the picture and in the function; None for a random one.
 
     Returns:
-        The results. A problem of the endpoint is a result, not an error. No text in it has the key.
+        The results. A problem of the endpoint is a result, not an error. No text in the results
+        contains the key.
 
     Raises:
         ValueError: The settings name no address.
@@ -156,7 +157,7 @@ class _Probe:
         )
 
     async def _list(self) -> bool:
-        """Ask for the list of models. Returns whether to go on."""
+        """Ask for the list of models. Returns True if the probe should go on."""
         began = anyio.current_time()
         endpoint = await self._model.connect()
         try:
@@ -184,8 +185,8 @@ class _Probe:
         return True
 
     async def _ask(self) -> bool:
-        """Ask for a text: this shows whether the key, the model and the speed are good. Returns
-        whether the model answered."""
+        """Ask for a text. This shows whether the key is accepted, whether the model exists, and how
+        fast it is. Returns True if the model answered."""
         try:
             reply = await self._request(speed_request())
         except KeyRejected as error:

@@ -1,7 +1,7 @@
 """Reads the list of models that an endpoint offers.
 
 Source: ``GET /models`` of the OpenAI API reference. OpenRouter, vLLM, Groq, Mistral, LM Studio and
-llama.cpp add the size of the context, each under another name.
+llama.cpp also send the size of the context, each under a different name.
 """
 
 import difflib
@@ -24,22 +24,23 @@ _CONTEXT_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class ModelListing:
-    """The models of an endpoint by name, and the size of the context where it is listed."""
+    """The names of an endpoint's models, each with the size of its context if the list has it."""
 
     names: tuple[str, ...] = ()
     contexts: Mapping[str, int] = field(default_factory=dict)
 
     def holds(self, model: str) -> bool:
-        """Whether the list has this model. Google's list writes ``models/`` before each name."""
+        """Return True if the list has this model. Google's list writes ``models/`` before each
+        name."""
         return model in self.names or f"models/{model}" in self.names
 
     def near(self, model: str) -> tuple[str, ...]:
-        """Return up to three names that are written like ``model``."""
+        """Return up to three names that are spelled similarly to ``model``."""
         return tuple(difflib.get_close_matches(model, self.names, 3, 0.5))
 
 
 def read_listing(body: Any, redact: Redactor) -> ModelListing | None:
-    """Read the answer of ``GET /models``; None if it is no list of models."""
+    """Read the answer of ``GET /models``; None if it is not a list of models."""
     rows = body.get("data") if isinstance(body, Mapping) else None
     if not isinstance(rows, list):
         return None

@@ -1,4 +1,5 @@
-"""Checks the way to an endpoint: its name, the connection, and TLS."""
+"""Checks the network up to an endpoint: whether its host name exists, whether it accepts a
+connection, and whether TLS works."""
 
 import socket
 import ssl
@@ -23,7 +24,7 @@ OK, FAILED, UNKNOWN = ProbeVerdict.OK, ProbeVerdict.FAILED, ProbeVerdict.UNKNOWN
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """The host that is connected first: the endpoint, or the proxy before it."""
+    """The host to which the bot connects: the endpoint, or the proxy before it."""
 
     host: str
     port: int
@@ -39,7 +40,7 @@ async def probe_network(
     settings: LLMSettings, limit_s: float, tell: Callable[[ProbeResult], None]
 ) -> bool:
     """Check the steps ``name``, ``connection`` and ``tls``, each within ``limit_s`` seconds. If a
-    step fails, the later ones are not tried.
+    step fails, the later steps are not tried.
 
     With a proxy, the name and the connection of the proxy are checked. Only the proxy connects to
     the endpoint, so TLS is not checked separately.

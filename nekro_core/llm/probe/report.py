@@ -23,9 +23,10 @@ class ProbeStep(StrEnum):
 
 
 class ProbeVerdict(StrEnum):
-    """``ok``: it works. ``failed``: the endpoint cannot be used like this. ``absent``: the endpoint
-    works without this ability. ``differs``: it works, but a setting says something else.
-    ``unknown``: it was not found out, or not tried, because an earlier step failed."""
+    """The outcome of a step. ``ok``: the tested thing works. ``failed``: with these settings, the
+    endpoint cannot be used. ``absent``: the endpoint works, but does not have this ability.
+    ``differs``: the ability works, but a setting says something else. ``unknown``: the step gave no
+    clear result, or was not tried because an earlier step failed."""
 
     OK = "ok"
     FAILED = "failed"
@@ -47,7 +48,7 @@ class ProbeResult:
         seconds: How long the step took.
         code: The key of the text in `TEXTS`; empty for a server's own words.
         advice_code: The key of the advice in `ADVICE`; empty if there is none.
-        values: The values of both texts.
+        values: The values that are filled into the text and the advice.
     """
 
     step: ProbeStep
@@ -83,7 +84,7 @@ class ProbeResult:
             advice: The key of the advice in `ADVICE`; empty if there is none.
             seconds: How long the step took.
             text: A server's own words.
-            **values: The values of both texts.
+            **values: The values that are filled into the text and the advice.
 
         Returns:
             The result.
@@ -128,7 +129,7 @@ class EndpointReport:
 
     @property
     def usable(self) -> bool:
-        """Whether the model answered."""
+        """True if the model answered."""
         return self.result(ProbeStep.SPEED).verdict is ProbeVerdict.OK
 
     def result(self, step: ProbeStep) -> ProbeResult:

@@ -5,7 +5,6 @@ import re
 from dataclasses import dataclass
 
 import anyio
-from PIL import Image, ImageDraw, ImageFont
 
 from nekro_core.llm.model import (
     ChatModel,
@@ -21,7 +20,8 @@ from nekro_core.llm.model import (
 from nekro_core.llm.tokens import estimate_tokens
 
 _MAX_TOKENS = 1024
-"""Maximum tokens of one reply. The answers need 150 at most; a model that thinks needs the rest."""
+"""Maximum number of tokens of one reply. The answers need at most 150 tokens; the rest is for the
+thoughts of a model that thinks before it answers."""
 _COUNT_TO = 40
 _WIDTH, _HEIGHT, _SIZE = 320, 128, 96
 _FUNCTION = "report_number"
@@ -39,9 +39,9 @@ class ProbeReply:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Return the tokens of a second after the first token; None if the reply arrived at once or
-        is too short to tell. If the model thought before it wrote, the time of its thoughts counts
-        too, because their tokens do."""
+        """Return the number of tokens per second after the first token; None if the reply arrived
+        all at once or is too short to measure. If the model thought before it answered, the time
+        and the tokens of its thoughts are included."""
         visible = estimate_tokens(self.text)
         counted = visible
         if self.usage is not None and not self.usage.estimated:
@@ -82,12 +82,13 @@ def function_request(number: int) -> ChatRequest:
 
 
 def names_number(reply: ProbeReply, number: int) -> bool:
-    """Whether the text of a reply has the number, in whatever way its digits are grouped."""
+    """Return True if the text of a reply contains the number, with or without separators between
+    its digits."""
     return str(number) in re.sub(r"[\s,.'_*`-]", "", reply.text)
 
 
 def reports_number(reply: ProbeReply, number: int) -> bool:
-    """Whether a reply calls the function with the number."""
+    """Return True if a reply calls the function with the number."""
     return any(
         call.name == _FUNCTION and not call.problem and call.arguments.get("number") == number
         for call in reply.calls
@@ -124,6 +125,8 @@ async def ask(model: ChatModel, request: ChatRequest) -> ProbeReply:
 
 def _picture(number: int) -> bytes:
     """Draw the digits in black on white."""
+    from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415 - 15 ms, seldom needed
+
     picture = Image.new("RGB", (_WIDTH, _HEIGHT), "white")
     font = ImageFont.load_default(size=_SIZE)
     ImageDraw.Draw(picture).text(

@@ -1,4 +1,5 @@
-"""What a probe says, by code. The console has the same sentences in its languages."""
+"""The English sentences of a probe, by their codes. The console has the same sentences in its
+languages."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -49,7 +50,7 @@ TEXTS: Mapping[str, str] = MappingProxyType(
         "not_tried": "an earlier step failed",
     }
 )
-"""The sentences. Where a server's own words are the finding, there is no code."""
+"""The sentences that say what was found. If a server's own words say it, there is no code."""
 
 ADVICE: Mapping[str, str] = MappingProxyType(
     {
@@ -106,4 +107,4 @@ ADVICE: Mapping[str, str] = MappingProxyType(
         "lower_context": "Set context_tokens to at most {told}. Otherwise long prompts fail.",
     }
 )
-"""What to do."""
+"""The sentences that say what the operator can do."""

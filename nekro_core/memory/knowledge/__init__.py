@@ -1,1 +1,1 @@
-"""Folders of documents in which the bot looks things up."""
+"""Reads folders of documents, and finds pieces of these documents for the bot."""

@@ -1,9 +1,9 @@
 """Keeps the folders of documents and their index, and finds pieces of documents.
 
 ``data/knowledge/bot/`` has the documents of all chats, ``data/knowledge/chats/NAME/`` those of one
-chat. A chat never finds a document of another chat, unless an operator has linked the two.
-Documents that members gave with ``/learn`` lie in a folder whose name is a digest of the member's
-id, so that they are found and deleted when the member is erased.
+chat. A chat never finds a document of another chat, unless an operator has linked the two chats.
+The documents that a member gave with ``/learn`` are in a folder whose name is a digest of the
+member's id. So an erasure of this member finds and deletes them.
 """
 
 import os
@@ -28,6 +28,7 @@ from nekro_core.memory.scope import MemoryScope
 from nekro_core.memory.settings import MemorySettings
 from nekro_core.store.knowledge_index import FoundPiece, KnowledgeIndex, KnownFile
 from nekro_core.system.errors import NekroError
+from nekro_core.system.folder_watch import stop_event_of_watch
 
 BOT = "bot"
 """The scope of the documents of all chats."""
@@ -36,12 +37,16 @@ _LEARNED = "learned-"
 """The beginning of the names of the folders of documents that members gave."""
 _INDEX = ".index.sqlite3"
 _MAX_FILES = 2_000
-"""Maximum number of documents of the bot or of one chat. More are named in the log."""
+"""Maximum number of documents of the bot or of one chat. Further documents are not read, and the
+log says so."""
 _MAX_LEARNED = 50
 """Maximum number of documents that one member may give to a chat."""
 _MARKDOWN = (".md", ".markdown")
 _AGAIN_S = 600.0
-"""Seconds between two full looks, because some file systems report no changes."""
+"""Seconds after which the folders are compared with the index even if no change was reported: some
+file systems report no changes."""
+_STEP_MS = 200
+"""Milliseconds after which the watch looks again for changes, and whether it should end."""
 _UNSAFE = re.compile(r"[^\w.\- ]+")
 _MAX_NAME = 100
 MAX_FOUND = 20
@@ -91,7 +96,8 @@ class KnowledgeLibrary:
         self._opened = False
 
     async def live(self) -> None:
-        """Follow the folders until cancelled. A fault with one document is kept with its name."""
+        """Read new and changed documents until cancelled. If a document cannot be read, the index
+        stores the reason with its name."""
         while True:
             try:
                 await self.look()
@@ -101,14 +107,18 @@ class KnowledgeLibrary:
                 await anyio.sleep(_AGAIN_S / 10)
 
     async def _changed(self) -> None:
-        """Return when a document has changed, or after a while."""
+        """Wait until a document has changed, at most `_AGAIN_S`."""
         with anyio.move_on_after(_AGAIN_S):
-            async for _ in awatch(self._folder, watch_filter=_is_document, step=200):
-                return
+            async with stop_event_of_watch() as stop:
+                async for _ in awatch(
+                    self._folder, watch_filter=_is_document, stop_event=stop, step=_STEP_MS
+                ):
+                    return
 
     async def look(self) -> int:
-        """Compare the folders with the index, and read what is new. Returns how many documents were
-        read or removed. Raises `OSError` and `sqlite3.Error`."""
+        """Compare the folders with the index, read new and changed documents, and remove deleted
+        documents from the index. Returns how many documents were read or removed. Raises `OSError`
+        and `sqlite3.Error`."""
         if not self._settings.knowledge:
             return 0
         async with self._one:
@@ -131,7 +141,8 @@ class KnowledgeLibrary:
             return changes
 
     def _walk(self) -> dict[tuple[str, str], tuple[float, int]]:
-        """Return all documents in the folders, by scope and path, with time and size."""
+        """Return all documents in the folders: their scopes and paths, with the time of the last
+        change and the size."""
         scopes = [BOT]
         chats = self._folder / _CHATS
         if chats.is_dir():
@@ -143,7 +154,7 @@ class KnowledgeLibrary:
                 folders[:] = sorted(each for each in folders if not each.startswith("."))
                 for name in sorted(names):
                     path = Path(parent) / name
-                    # A link could show a chat any file of the machine.
+                    # Skip links: a link could point to any file of the machine.
                     if name.startswith(".") or path.is_symlink() or not path.is_file():
                         continue
                     count += 1
@@ -188,7 +199,8 @@ class KnowledgeLibrary:
     async def files(
         self, chat_key: ChatKey | None = None, *, all_chats: bool = False
     ) -> Sequence[KnownFile]:
-        """List the documents that may be read in a chat; of the bot alone without a chat. Raises
+        """List the documents that may be read in a chat. If ``chat_key`` is None, list only the
+        bot's documents, which every chat may read. With ``all_chats``, list all documents. Raises
         `OSError` and `sqlite3.Error`."""
         await self._open()
         scopes: Collection[str] | None = self.readable(chat_key) if chat_key else {BOT}
@@ -218,9 +230,9 @@ class KnowledgeLibrary:
             given_by: The id of the member who gave it; empty for an operator.
 
         Raises:
-            DocumentRefused: The document is not stored: its kind is not read, it is damaged or
-                encrypted, or there are too many.
-            OSError: It cannot be written.
+            DocumentRefused: The document is not stored: its kind is not supported, it is damaged or
+                encrypted, or there are too many documents.
+            OSError: The file cannot be written.
         """
         safe = _safe_name(name)
         if PurePosixPath(safe).suffix.lower() not in READABLE:
@@ -261,8 +273,9 @@ class KnowledgeLibrary:
             await anyio.to_thread.run_sync(self._index.delete, scope, path)
 
     async def erase(self, private: Collection[ChatKey], digests: Collection[str]) -> int:
-        """Delete the documents of private chats, and those that a person gave, by the digests of
-        the person's id. Returns how many. Raises `OSError` and `sqlite3.Error`."""
+        """Delete the documents of the private chats in ``private``, and the documents that a person
+        gave. ``digests`` are the digests of the person's id. Returns how many documents were
+        deleted. Raises `OSError` and `sqlite3.Error`."""
         if not self._folder.exists():
             return 0
         await self._open()
@@ -289,7 +302,7 @@ class KnowledgeLibrary:
 
 
 def cited(piece: FoundPiece) -> str:
-    """Return where a piece is from: file, page and heading."""
+    """Return the source of a piece: file, page and heading."""
     name = re.sub(rf"^{_LEARNED}[0-9a-f]+/", "", piece.path)
     page = f", page {piece.page}" if piece.page else ""
     heading = f", {piece.heading}" if piece.heading else ""

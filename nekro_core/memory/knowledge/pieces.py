@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterator
 
-from semantic_text_splitter import MarkdownSplitter, TextSplitter
-
 from nekro_core.media.documents import DocumentText
 from nekro_core.memory.notes.similar import split_words
 from nekro_core.store.knowledge_index import IndexedPiece
@@ -19,8 +17,11 @@ _MAX_HEADING = 200
 
 
 def indexed_pieces(document: DocumentText, *, markdown: bool) -> Iterator[IndexedPiece]:
-    """Yield the pieces of a document, at most `MAX_PIECES`. No piece has text of two headings. It
-    blocks: 2,000,000 characters take about a second."""
+    """Yield the pieces of a document, at most `MAX_PIECES`. A piece never contains text of two
+    sections. This function blocks: 2,000,000 characters take about a second."""
+    # half a MiB of memory; only a bot with documents needs it
+    from semantic_text_splitter import MarkdownSplitter, TextSplitter  # noqa: PLC0415
+
     splitter = (MarkdownSplitter if markdown else TextSplitter)(PIECE_CHARS)
     left = MAX_PIECES
     for section in document.sections:
@@ -44,7 +45,7 @@ def indexed_pieces(document: DocumentText, *, markdown: bool) -> Iterator[Indexe
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
     """Yield the parts of a Markdown text with their headings. A line with ``#`` in a block of code
-    is no heading."""
+    is not a heading."""
     fences = [each.start() for each in _FENCE.finditer(text)]
     begin, heading, fence = 0, "", 0
     for found in _HEADING.finditer(text):
@@ -59,5 +60,6 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def searchable(text: str) -> str:
-    """Return the words of a text as they are searched: Chinese and Japanese in pairs."""
+    """Return the words of a text for the word index. Chinese and Japanese characters are returned
+    in pairs."""
     return " ".join(split_words(text))

@@ -13,14 +13,15 @@ from nekro_core.store import NoteKind, NoteOrigin, NoteRow, RecordRange, Store
 from nekro_core.system.errors import NekroError
 
 MAX_CHARS = 500
-"""Maximum number of characters of a note. A longer one is a document, and belongs into a file."""
+"""Maximum number of characters of a note. A longer text should be a document."""
 MAX_NOTES = 500
-"""Maximum number of notes of a chat. Above it, ended and then the oldest notes are deleted."""
+"""Maximum number of notes of a chat. If there are more, ended notes are deleted first, then the
+oldest notes."""
 _MAX_NAME = 100
 MAX_FOUND = 50
 """Maximum number of notes that a search returns."""
 _CORRECTED = 10
-"""Maximum number of notes that one note replaces besides its near doubles."""
+"""Maximum number of notes in `NewNote.replaces`."""
 
 
 class NoteRefused(NekroError):
@@ -33,7 +34,8 @@ class NoSuchNote(NekroError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewNote:
-    """A note to be kept. See `NoteRow` for the fields. ``replaces`` are notes that it corrects."""
+    """A note to be kept. See `NoteRow` for the fields. ``replaces`` are the numbers of the notes
+    that it corrects."""
 
     text: str
     about_id: str = ""
@@ -49,8 +51,8 @@ class NewNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredNote:
-    """What became of a note: the row, whether it existed already, and the notes that it
-    replaced."""
+    """The outcome of `NoteBook.keep`: the note's row, whether the note existed before, and the
+    numbers of the notes that it replaced."""
 
     note: NoteRow
     existed: bool = False
@@ -71,14 +73,15 @@ class NoteBook:
     ) -> StoredNote | None:
         """Keep a note that was said in a chat.
 
-        A note that exists already is not stored twice. A near double about the same person is
-        replaced: the new one stands, and the old one is kept with its end.
+        A note that exists already is not stored twice. If there is a note about the same person
+        that says nearly the same, the new note replaces it: the old note stays stored, marked as
+        ended.
 
         Args:
-            chat_key: The chat in which it was said.
+            chat_key: The chat in which the note was said.
             new: The note.
-            read: The records that it was made of. If one of them is gone, nothing is stored, and
-                the result is None.
+            read: The records from which the note was made. If one of them was deleted, nothing is
+                stored, and the result is None.
 
         Raises:
             NoteRefused: The text is empty or too long, or nothing may be remembered about one of
@@ -99,7 +102,8 @@ class NoteBook:
             since = new.since or now
             same = [each.since for each in near if not contradicts(each.text, text)]
             if same and len(same) == len(near):
-                since = min(since, *same)  # It said the same in other words.
+                # The old notes say the same in other words, so keep their beginning.
+                since = min(since, *same)
             note = NoteRow(
                 chat_key=chat_key,
                 text=text,
@@ -153,7 +157,7 @@ class NoteBook:
         return note
 
     async def end(self, chat_key: ChatKey, notes: Collection[int]) -> None:
-        """Write that notes which were said in this chat do not hold any more."""
+        """Mark notes that were said in this chat as ended: they are no longer true."""
         if notes:
             await self._notes.end([*notes][:_CORRECTED], chat_key=chat_key, until=self._wall())
 
@@ -181,13 +185,13 @@ class NoteBook:
     async def find(
         self, chat_key: ChatKey, words: str, *, about: str | None = None, limit: int = 10
     ) -> list[NoteRow]:
-        """Search the notes that may be read in a chat, also those that do not hold any more.
+        """Search the notes that may be read in a chat, also those that have ended.
 
         Args:
             chat_key: The chat.
-            words: The words; without words, the newest notes are found.
+            words: The words; if empty, the newest notes are found.
             about: Only notes about this person; the empty id means notes about the chat.
-            limit: The largest number of notes.
+            limit: The maximum number of notes.
         """
         limit = max(1, min(limit, MAX_FOUND))
         people = None if about is None else [about]

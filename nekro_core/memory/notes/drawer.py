@@ -1,7 +1,8 @@
 """Draws notes out of a conversation that has paused, with a model of the role ``quick``.
 
-The model reads people's words, so nothing in its answer is trusted: who said it and since when it
-holds come from the record that a note names, and a note without such a record is dropped.
+The model reads people's words, so its answer is not trusted. Each note in the answer must name a
+record. The note's author and its time are taken from this record. A note without such a record is
+dropped.
 """
 
 import json
@@ -18,13 +19,13 @@ from nekro_core.memory.scope import MemoryScope
 from nekro_core.store import NoteKind, NoteOrigin, NoteRow, RecordRange
 
 MAX_RECORDS = 60
-"""Number of records that one request reads. With `_RECORD_CHARS` these are at most 24,000
-characters, 7,000 tokens."""
+"""Maximum number of records in one request. With `_RECORD_CHARS` these are at most 24,000
+characters, or 7,000 tokens."""
 _RECORD_CHARS = 400
 _MAX_DRAWN = 8
-"""Maximum number of notes of one conversation. A model that writes more has noted small talk."""
+"""Maximum number of notes of one conversation. If a model writes more, most are small talk."""
 _MAX_KNOWN = 40
-"""Number of existing notes that the model is shown, so that it can correct them."""
+"""Maximum number of existing notes that the model is shown, so that it can correct them."""
 _ANSWER_TOKENS = 700
 _ANSWER_CHARS = 8_000
 _KINDS = {each.value: each for each in NoteKind}
@@ -41,7 +42,7 @@ If there is nothing to note, write NOTHING."""
 
 @dataclass(frozen=True, slots=True)
 class DrawnNotes:
-    """What was drawn: how many notes were kept, and how many lines of the answer were dropped."""
+    """How many notes were kept, and how many lines of the model's answer were dropped."""
 
     kept: int
     dropped: int
@@ -56,8 +57,8 @@ class NoteDrawer:
         self._scope = scope
 
     async def draw(self, chat_key: ChatKey, records: Sequence[Record]) -> DrawnNotes:
-        """Draw notes out of records. Those of people who want nothing to be remembered are left
-        out. Raises `NekroError`, and `TimeoutError` if the model does not answer in time."""
+        """Draw notes out of records. Records of people about whom nothing may be remembered are
+        left out. Raises `NekroError`, and `TimeoutError` if the model does not answer in time."""
         seen = [each for each in records if not self._scope.is_off(chat_key, each.sender.user_id)]
         if not any(each.author is Author.PERSON for each in seen):
             return DrawnNotes(0, 0)
@@ -116,7 +117,8 @@ def _objects(answer: str) -> list[Mapping[str, object]]:
 def _note_of(
     item: Mapping[str, object], records: Sequence[Record], known: set[int]
 ) -> NewNote | None:
-    """Return the note of one line; None if it names no record, or no known person."""
+    """Return the note of one line of the answer; None if the line does not name a record, or if it
+    names an unknown person."""
     by_seq = {each.seq: each for each in records}
     source = by_seq.get(_number(item.get("from")))
     text, about = item.get("text"), item.get("about") or ""

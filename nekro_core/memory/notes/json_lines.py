@@ -17,12 +17,12 @@ _MAX_ID = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedNotes:
-    """What became of an import.
+    """The outcome of an import.
 
     Attributes:
-        kept: Notes that are new.
-        existed: Notes that were here already.
-        refused: Why lines were left out, each with the number of the line; at most 20.
+        kept: The number of new notes.
+        existed: The number of notes that were stored before.
+        refused: The reasons why lines were left out, each with the number of the line; at most 20.
         refused_count: How many lines were left out.
     """
 
@@ -56,16 +56,16 @@ def export_lines(notes: Iterable[NoteRow]) -> str:
 async def import_lines(
     book: NoteBook, text: str, *, chat_key: ChatKey | None = None
 ) -> ImportedNotes:
-    """Keep the notes of an export. Lines that cannot be read, and notes about people who want
-    nothing to be remembered, are left out and named.
+    """Keep the notes of an export. Lines that cannot be read are left out, and so are notes about a
+    person about whom nothing may be remembered. The result lists the reasons.
 
     Args:
-        book: Keeps them.
+        book: Stores the notes.
         text: The lines.
         chat_key: The chat that gets all notes; None for the chats that the lines name.
 
     Raises:
-        StoreError: A note cannot be stored. Those before it are kept; the same import may be
+        StoreError: A note cannot be stored. The notes before it are kept. The same import may be
             repeated.
     """
     kept = existed = count = 0

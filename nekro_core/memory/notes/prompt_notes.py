@@ -10,7 +10,7 @@ from nekro_core.memory.quoted import day, one_line
 from nekro_core.store import NoteRow
 
 _MARK_TOKENS = 2
-"""Tokens of the end of a line, and of the mark that the prompt writes before it."""
+"""Tokens of the line end, and of the mark of quoted text that the prompt writes before a line."""
 _MORE_TOKENS = 15
 """Tokens of the line that says how many notes are left out."""
 
@@ -24,9 +24,9 @@ async def notes_section(
     zone: tzinfo | None,
 ) -> str:
     """Write the notes about the chat and these people, in at most ``tokens`` tokens; empty if there
-    are none. The newest ones are chosen. They stand in the order in which they were made, so that
-    the text changes as little as possible when a note is added. The prompt quotes the lines. Raises
-    `StoreError`."""
+    are none. If not all notes fit, the newest are chosen. They are written in the order in which
+    they were made, so that the text changes as little as possible when a note is added. The prompt
+    quotes the lines. Raises `StoreError`."""
     notes = await book.listed(chat_key, about={"", *people})
     left = tokens - _MORE_TOKENS
     shown: list[str] = []
@@ -44,7 +44,8 @@ async def notes_section(
 
 
 def note_line(note: NoteRow, chat_key: ChatKey, zone: tzinfo | None) -> str:
-    """Write a note on one line: its number, whom it is about, and since when it holds."""
+    """Write a note on one line: its number, the person whom it is about, its text, and the date
+    since which it is true."""
     about = ""
     if note.about_id:
         name = one_line(note.about_name, 60)

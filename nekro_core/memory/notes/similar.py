@@ -1,7 +1,8 @@
-"""Compares notes by their words, to find near doubles and to search.
+"""Compares notes by their words, to search notes and to find *near doubles*: notes that say nearly
+the same.
 
-Words of letters are compared whole, without their endings. Chinese, Japanese and Korean are
-compared by pairs of characters, because they are written without spaces.
+Words of alphabets are compared without their endings. Chinese, Japanese and Korean texts are
+compared by pairs of characters, because they have no spaces between words.
 """
 
 import math
@@ -19,25 +20,25 @@ _ENDINGS = ("ing", "ed", "es", "s")
 _LEAST_STEM = 3
 _NOT = frozenset(("not", "no", "never", "dont", "doesn", "don", "isn", "without"))
 _AUXILIARY = _NOT | {"do", "doe", "did", "t"}
-"""Words that only make a sentence negative. They do not count for the overlap."""
+"""Words that only make a sentence negative. `overlap` does not count them."""
 _NOT_WIDE = re.compile("不|没|沒|无|無|ない|ません|別|别")
 NEAR = 0.62
-"""Share of common words from which two notes about the same person say the same. "likes green tea"
-and "likes drinking green tea" share 0.75, "likes tea" and "likes dogs" 0.33, "room 3 is free" and
-"room 4 is free" 0.6: they are two facts."""
+"""Two notes about the same person are near doubles if at least this share of their words is common.
+"likes green tea" and "likes drinking green tea" have 0.75 in common. "likes tea" and "likes dogs"
+(0.33), and "room 3 is free" and "room 4 is free" (0.6), are different facts."""
 _K1, _B = 1.2, 0.75
 """The usual constants of BM25."""
 
 
 @lru_cache(1024)
 def words_of(text: str) -> tuple[str, ...]:
-    """Return the words of a note as they are compared, in their order. Results are cached, because
-    the same notes are compared again and again."""
+    """Return the words of a note in the form in which they are compared, in their order. Results
+    are cached, because the same notes are compared again and again."""
     return split_words(text)
 
 
 def split_words(text: str) -> tuple[str, ...]:
-    """Return the words of a text as they are compared, in their order."""
+    """Return the words of a text in the form in which they are compared, in their order."""
     found: list[str] = []
     for run in _RUNS.findall(normalize("NFKC", text).casefold()):
         if _IS_WIDE.match(run):
@@ -65,15 +66,15 @@ def is_near(one: str, other: str) -> bool:
 
 
 def contradicts(one: str, other: str) -> bool:
-    """Return whether two near doubles have other numbers, or one has a "not" that the other has
-    not. The newer one then does not hold since the older one was written."""
+    """Return True if two near doubles contradict each other: their numbers differ, or only one of
+    them has a "not". The newer note then became true only after the older one was written."""
     numbers = Counter(_NUMBER.findall(one)) != Counter(_NUMBER.findall(other))
     return numbers or _negated(one) != _negated(other)
 
 
 def ranked(wanted: str, texts: Sequence[str]) -> list[tuple[int, float]]:
-    """Return the places of the texts that have at least one of the wanted words, the best first,
-    with their BM25 scores."""
+    """Return the indices of the texts that have at least one of the wanted words, with their BM25
+    scores, the best first."""
     terms = set(words_of(wanted))
     counts = [Counter(words_of(text)) for text in texts]
     lengths = [sum(each.values()) for each in counts]
@@ -97,7 +98,7 @@ def _stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= _LEAST_STEM:
             word = word[: -len(ending)]
             break
-    # "like" and "likes" have the same stem.
+    # Remove a final "e", so that "like" and "likes" get the same stem.
     return word[:-1] if word.endswith("e") and len(word) > _LEAST_STEM else word
 
 

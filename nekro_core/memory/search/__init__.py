@@ -3,17 +3,17 @@
 ::
 
     terms.py       splits a text into comparable terms
-    message.py     what the index holds of one message
+    message.py     the terms and facts that the index stores about one message
     segments.py    makes and merges segments of the index
     indexer.py     keeps the index complete, in the background
-    dates.py       the times that a question or a filter names
-    question.py    what a question asks for: terms, related words, times
-    word_hits.py   reads the postings of terms, and the newest messages, which have none
-    ranking.py     ranks messages by words and by what surrounds them
+    dates.py       reads the times that a question or a filter names
+    question.py    splits a question into terms, related terms and times
+    word_hits.py   finds the messages that have a term, in the index and in the newest messages
+    ranking.py     ranks messages by their words and by the words of the messages around them
     meaning.py     compares meanings, with the sentence encoder of the search for tools
-    encoding.py    has the encoder read the messages of searched chats, in the background
-    neighbourhood.py  reads what the index knows of messages and of those around them
-    finder.py      the search itself
+    encoding.py    encodes the messages of searched chats, in the background
+    neighbourhood.py  reads from the index what it stores about messages and their neighbours
+    finder.py      the search: combines all of the above
 
 Decision 0039 has the reasons and the figures. `nekro_core.store.search_index` describes the tables.
 """

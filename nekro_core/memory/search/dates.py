@@ -1,4 +1,4 @@
-"""Reads the times that a question names ("last week", "三月", "先月"), and those of filters."""
+"""Reads the times that a question names ("last week", "三月", "先月"), and the dates of filters."""
 
 import re
 import tomllib
@@ -37,7 +37,8 @@ _MONTHS = {
 _MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + ")"
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _YEARS_BACK = 10
-"""A month without a year may be that of each of so many years."""
+"""Number of years. A month without a year means this month in each of the last ten years, including
+the present year."""
 
 _DATE = re.compile(r"\b((?:19|20)\d\d)[-/.](\d{1,2})[-/.](\d{1,2})\b")
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
@@ -57,7 +58,7 @@ _WEEKDAY = re.compile(rf"\b(?:last|this|on) (?P<day>{'|'.join(_WEEKDAYS)})\b", r
 
 
 class BadDate(NekroError, ValueError):
-    """A text is no date. The text of the error says what was expected."""
+    """A text is not a date. The message of the error says what was expected."""
 
 
 def parse_date(text: str, zone: tzinfo | None, *, end: bool) -> float:
@@ -65,14 +66,15 @@ def parse_date(text: str, zone: tzinfo | None, *, end: bool) -> float:
 
     Args:
         text: A date such as ``2025-03-08``, or with a time as ``2025-03-08T21:14``.
-        zone: The time zone of the date, unless it names one; None for the machine's.
-        end: Whether it ends a span. Then a date without a time means the end of that day.
+        zone: The time zone of the date, unless the text contains one; None for the machine's.
+        end: Whether the date ends a time span. Then a date without a time means the end of that
+            day.
 
     Returns:
         Seconds since 1970.
 
     Raises:
-        BadDate: The text is no date.
+        BadDate: The text is not a date.
     """
     plain = text.strip()
     try:
@@ -97,7 +99,7 @@ def spans_in(text: str, now: float, zone: tzinfo | None = None) -> list[Span]:
         zone: The time zone; None for the machine's.
 
     Returns:
-        The time spans. A month without a year gives that of each of the last ten years.
+        The time spans. A month without a year gives ten spans: this month in each of ten years.
     """
     try:
         today = datetime.fromtimestamp(now, zone).date()
@@ -107,12 +109,12 @@ def spans_in(text: str, now: float, zone: tzinfo | None = None) -> list[Span]:
             if end.year > 1970
         ]
     except (ValueError, OverflowError, OSError):
-        return []  # A year or a clock that is far off.
+        return []  # The year, or the machine's clock, is outside of the range of dates.
 
 
 def without_relative_times(text: str) -> str:
-    """Remove times that are relative to now, such as "last week". Messages have these words too,
-    and mean another time with them."""
+    """Remove words for times that are relative to the present, such as "last week". In an old
+    message the same words mean another time, so they must not be searched."""
     words = _time_words()
     relative = (pattern for pattern, _, _ in words.relative)
     for pattern in (_WEEKDAY, words.weekday, words.ago, *relative):
@@ -144,7 +146,7 @@ def _dates_in(text: str, today: date) -> Iterator[tuple[date, date]]:
         if pattern.search(text):
             yield _unit(today, unit, by)
     for match in _WEEKDAY.finditer(text):
-        # The last one before today, or a week ago if today is that day.
+        # The last day before today with this weekday. If today has it, the day a week ago.
         number = _WEEKDAYS.index(match["day"].lower())
         day = today - timedelta(days=(today.weekday() - number - 1) % 7 + 1)
         yield day, day + timedelta(days=1)
@@ -155,7 +157,7 @@ def _dates_in(text: str, today: date) -> Iterator[tuple[date, date]]:
 
 
 def _calendar(today: date, year: int, month: int, day: int) -> Iterator[tuple[date, date]]:
-    """Yield the spans of a date whose year or day may be unknown (0)."""
+    """Yield the possible spans of a date. ``year`` or ``day`` is 0 if it is unknown."""
     if not 1 <= month <= 12 or not 0 <= day <= 31:
         return
     for each in [year] if year else range(today.year, today.year - _YEARS_BACK, -1):
@@ -168,8 +170,8 @@ def _calendar(today: date, year: int, month: int, day: int) -> Iterator[tuple[da
 
 
 def _unit(today: date, unit: str, by: int, *, vague: bool = False) -> tuple[date, date]:
-    """Return the day, week, month or year that is ``by`` units from the present one. A vague one
-    ("two weeks ago") is wider: it lasts from half a unit before to half a unit after."""
+    """Return the day, week, month or year that is ``by`` units from the present one. A ``vague``
+    time ("two weeks ago") gives a span of one unit around the exact day."""
     if unit == "day":
         begin = today + timedelta(days=by)
         return begin, begin + timedelta(days=1)

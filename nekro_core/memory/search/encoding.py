@@ -1,8 +1,9 @@
-"""Has the sentence encoder read the messages of the chats that are searched, in the background.
+"""Encodes the messages of the chats that are searched, in the background: the sentence encoder
+computes a vector for each message.
 
-A chat that nobody searches costs nothing: the encoder takes 160 MB while it runs, and 2 ms of one
-core for each message. After the first search in a chat, this task reads the messages of that chat,
-newest first. It pauses as long as it works.
+The encoder takes 160 MB while it runs, and 2 ms of one core for each message. So only the messages
+of chats in which somebody has searched are encoded, the newest first. After each request to the
+encoder, the task pauses for as long as the request took.
 """
 
 import time
@@ -19,13 +20,14 @@ from nekro_core.store import Store, StoreError
 from nekro_core.store.search_blocks import VECTOR_BYTES
 
 _AT_ONCE = 16
-"""Number of texts that one request encodes: 30 ms, for which a search would have to wait."""
+"""Number of texts in one request to the encoder. A request takes 30 ms, and a search may have to
+wait for its end."""
 _AFTER_ERROR_S = 60.0
 _NOTHING = bytes(VECTOR_BYTES)
 
 
 class MessageEncoding:
-    """The chats whose messages are to be encoded, and the task that has them encoded."""
+    """The queue of chats whose messages must be encoded, and the task that encodes them."""
 
     def __init__(
         self,
@@ -41,7 +43,7 @@ class MessageEncoding:
         self._searched = anyio.Event()
 
     def note_search(self, chat_key: ChatKey) -> None:
-        """Note that a chat was searched."""
+        """Add a chat that was searched to the queue."""
         self._chats[chat_key] = None
         self._searched.set()
 
@@ -60,8 +62,8 @@ class MessageEncoding:
                 await anyio.sleep(_AFTER_ERROR_S)
 
     async def encode_chat(self, chat_key: ChatKey) -> None:
-        """Encode all messages of a chat that are not encoded yet. The vectors of the newest ones,
-        which are in no segment, are only cached."""
+        """Encode all messages of a chat that are not encoded yet. The vectors of the newest
+        messages, which are not in a segment of the index yet, are cached but not stored."""
         view = await view_of(self._store, chat_key)
         await self._encode([encoded_text(each.name, each.found.text) for each in view.loose])
         index = self._store.search_index
@@ -79,8 +81,8 @@ class MessageEncoding:
             await index.store_vectors(chat_key, block.number, b"".join(signs), removals=removals)
 
     async def _encode(self, texts: Sequence[str]) -> list[bytes] | None:
-        """Return the signs of the vector of each text, zeros for an empty text; None if the encoder
-        cannot be used."""
+        """Return the signs of each text's vector, as bytes; only zeros for an empty text. Return
+        None if the encoder cannot be used."""
         found: dict[str, bytes] = {"": _NOTHING}
         new = [each for each in dict.fromkeys(texts) if each]
         for begin in range(0, len(new), _AT_ONCE):

@@ -1,13 +1,13 @@
 """Finds messages of a chat by their words, their meaning, their authors and their times."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 import anyio
-import numpy as np
-from numpy.typing import NDArray
 
 from nekro_core.chat import ChatKey, Record, Reply
 from nekro_core.memory.search.dates import BadDate, Span, parse_date
@@ -42,39 +42,42 @@ from nekro_core.memory.search.word_hits import (
 )
 from nekro_core.store import Store, StoreError
 from nekro_core.store.search_blocks import BLOCK
+from nekro_core.system.arrays import NDArray, np
 from nekro_core.system.errors import NekroError
 
 MOST_FOUND = 50
 """Maximum number of messages that a search returns: about 3,000 tokens."""
 _MEANING = 0.8
-"""How much the meaning counts, against the words of the best message."""
+"""Weight of the meaning. The words of the message with the best words have the weight 1."""
 _ASKS = 0.2
-"""What a message that only asks loses: it rarely answers."""
+"""This is subtracted from the score of a message that only asks a question, because such a message
+rarely answers one."""
 _LENGTH = 0.15
-"""What a message of average length gains: a short one says little."""
+"""This is added to the score of a message of average length; less to a shorter one, which says
+little."""
 _TIME = 0.3
-"""What a message of a time that the question names gains."""
+"""This is added to the score of a message from a time that the question names."""
 _COMPARED = 400
 _COMPARED_IN_LARGE = 120
-"""Number of messages with the best words whose meaning is compared, in chats with up to
-`_SMALL` messages and in larger ones."""
+"""Number of messages with the best words whose meaning is compared: `_COMPARED` in chats with up to
+`_SMALL` messages, `_COMPARED_IN_LARGE` in larger chats."""
 _SMALL = 5000
-"""In a chat with at most so many messages, a search has the sentence encoder read messages that it
-has not read. In a larger one it does not wait for that: the background task reads them."""
+"""In a chat with at most this many messages, a search lets the sentence encoder encode messages
+that are not encoded yet. In a larger chat, only the background task encodes messages."""
 _ENCODED_AT_ONCE = 32
 _ENCODE_S = 1.0
-"""Seconds for which a search has the encoder read messages: 400 of them on an idle machine."""
+"""Seconds after which a search does not let the encoder encode more messages. On an idle machine,
+this is enough for 400 messages."""
 _MEANS_THE_SAME = 0.25
 """A message without a word of the question is found if its similarity is at least this."""
-_LISTED_BLOCKS = 64
-"""Number of newest blocks in which a search without words looks for messages of a time: 4,096."""
 _RELATED_UP_TO = 20_000
-"""In chats with more messages, related terms are not searched. They are many, and common: in a chat
-of a million messages they would take most of the time."""
+"""In chats with more messages than this, related terms are not searched. Related terms are many and
+common: in a chat of a million messages they would take most of the time."""
 _LATEST = 1e11
-"""Later than any message, in seconds since 1970: the inbox accepts none that is later."""
+"""A time in seconds since 1970 that is later than any message: the inbox does not accept later
+times."""
 _NAMES = 12
-"""Number of people whom an error names."""
+"""Maximum number of people whom an error message names."""
 
 
 class BadSearch(NekroError, ValueError):
@@ -83,16 +86,16 @@ class BadSearch(NekroError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageQuery:
-    """What to find.
+    """The arguments of a search.
 
     Attributes:
-        words: A question or words, in any language; empty to find all messages that the other
-            arguments describe, newest first.
+        words: A question or words, in any language. If empty, all messages that fit the other
+            arguments are found, newest first.
         who: The id or the name of a person of the chat, or ``you`` for the bot's own messages.
         since: A date, such as ``2025-03-08`` or ``2025-03-08T21:14``, in the bot's time zone.
-        until: The same. A date without a time means the end of that day.
+        until: A date in the same form. Without a time it means the end of that day.
         kind: One of ``image``, ``voice``, ``video``, ``file``, ``link``, ``forward``.
-        limit: Maximum number of messages, 1 to 50.
+        limit: The maximum number of messages, 1 to 50.
     """
 
     words: str = ""
@@ -109,7 +112,7 @@ class MessagesFound:
 
     Attributes:
         records: The messages, best first.
-        incomplete: Whether older messages are not indexed yet, so that they were not searched.
+        incomplete: Whether some older messages were not searched, because they are not indexed yet.
     """
 
     records: tuple[Record, ...]
@@ -201,7 +204,7 @@ class MessageFinder:
         return datetime.fromtimestamp(seconds, self._zone).astimezone(self._zone)
 
     async def answered_by(self, record: Record) -> int:
-        """Return the number of the message to which a message is a reply; 0 if it is none.
+        """Return the number of the message to which this message replies; 0 if it is not a reply.
 
         Raises:
             StoreUnavailable: The database does not answer.
@@ -229,8 +232,8 @@ class MessageFinder:
     async def _hits(
         self, view: ChatView, question: SearchQuestion, wanted: Sequence[str]
     ) -> dict[str, TermHits]:
-        """Read the index. Meanwhile the encoder, in its own process, reads the question, if the
-        meaning will be compared."""
+        """Read the index. If the meaning will be compared, let the encoder compute the vector of
+        the question at the same time: the encoder runs in another process."""
         if self._vectors is None or view.chat_key not in self._with_vectors or not question.terms:
             return await hits_of(self._store, view, wanted)
         hits: dict[str, TermHits] = {}
@@ -240,7 +243,8 @@ class MessageFinder:
             try:
                 hits = await hits_of(self._store, view, wanted)
             except StoreError as error:
-                failure = error  # Raised outside, so that it is not wrapped in a group.
+                # Raise it outside of the task group, which would wrap it in an exception group.
+                failure = error
         if failure is not None:
             raise failure
         return hits
@@ -253,7 +257,8 @@ class MessageFinder:
         hits: dict[str, TermHits],
         span: Span | None,
     ) -> NDArray[np.bool_] | None:
-        """Return for each position whether the message fits the filters; None if all do."""
+        """Return for each position whether the message fits the filters; None if all messages
+        fit."""
         begun = int(hits[RESET].positions.max()) if RESET in hits else -1
         if not (query.who or query.kind or span or begun >= 0):
             return None
@@ -273,7 +278,7 @@ class MessageFinder:
         return allowed
 
     async def _of_span(self, view: ChatView, span: Span) -> NDArray[np.bool_]:
-        """Return for each position whether the message is of a time span."""
+        """Return for each position whether the message is from this time span."""
         mask = np.zeros(view.total, np.bool_)
         index = self._store.search_index
         numbers = await index.blocks_between(view.chat_key, *span, view.total)
@@ -324,7 +329,8 @@ class MessageFinder:
     async def _similar(
         self, view: ChatView, question: SearchQuestion, found: Neighbourhood, places: Positions
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]] | None:
-        """Compare the meaning of the question and of messages. None if no vector is known."""
+        """Compare the meaning of the question with the meaning of messages. Return the result of
+        `similarities`; None if no message has a vector, or if the encoder cannot be used."""
         if self._vectors is None or not question.text.strip():
             return None
         own = found.index_of(places)
@@ -341,7 +347,8 @@ class MessageFinder:
     async def _encode(
         self, view: ChatView, question: SearchQuestion, found: Neighbourhood, missing: Sequence[int]
     ) -> NDArray[np.float32] | None:
-        """Compute the vector of the question, and those of messages for a limited time."""
+        """Compute the vector of the question, and the vectors of messages until `_ENCODE_S` have
+        passed. Return the vector of the question; None if the encoder cannot be used."""
         assert self._vectors is not None
         texts = await self._texts(view, found, missing)
         until = self._clock() + _ENCODE_S
@@ -373,7 +380,7 @@ class MessageFinder:
     async def _listed(
         self, view: ChatView, allowed: NDArray[np.bool_] | None, spans: Sequence[Span]
     ) -> Positions:
-        """Return the newest messages that fit the filters, and the times of the question."""
+        """Return the messages that fit the filters and the times of the question, newest first."""
         if spans:
             named = np.zeros(view.total, np.bool_)
             for span in spans:
@@ -385,7 +392,8 @@ class MessageFinder:
     async def _by_meaning(
         self, view: ChatView, question: SearchQuestion, allowed: NDArray[np.bool_] | None
     ) -> Positions:
-        """Return messages that mean what the question says, though none has one of its words."""
+        """Return messages whose meaning is similar to that of the question. This is used if no
+        message of the chat has a word of the question."""
         places = np.arange(view.total) if allowed is None else np.flatnonzero(allowed)
         places = places[::-1][:_COMPARED]
         return await self._compared(
@@ -393,8 +401,8 @@ class MessageFinder:
         )
 
     async def _records(self, view: ChatView, places: Positions, limit: int) -> list[Record]:
-        """Read the records at these places, in this order. Only what can be found now is returned,
-        whatever the index says."""
+        """Read the records at these positions, in this order, at most ``limit``. Records that were
+        deleted or recalled are left out, even if the index still contains them."""
         loose = {view.indexed + at: each.seq for at, each in enumerate(view.loose)}
         found: list[Record] = []
         for begin in range(0, len(places), limit):
@@ -461,8 +469,8 @@ def _mask(total: int, *places: Positions) -> NDArray[np.bool_]:
 
 
 def _scaled(cosines: NDArray[np.float32], known: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Scale similarities so that the mean is 0 and the best is 1. Unknown ones count as the
-    mean."""
+    """Scale similarities so that the mean is 0 and the best is 1. An unknown similarity counts as
+    the mean."""
     if not known.any():
         return np.zeros(len(cosines), np.float32)
     above = np.where(known, cosines - cosines[known].mean(), 0.0)

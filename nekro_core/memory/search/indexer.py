@@ -1,9 +1,9 @@
 """Keeps the search index complete, in the background.
 
-New messages are added in segments of 128. The messages of a database from before the index are
-added in the same way, so this goes on after a restart where it ended. Each step takes some
-milliseconds of processor time, in a thread, and one short write. While messages arrive, the indexer
-pauses after each step for several times as long as the step took.
+New messages are added in segments of 128. The messages of a database that is older than the index
+are added in the same way; after a restart the indexer continues where it stopped. Each step takes
+some milliseconds of processor time, in a thread, and one short write. While messages arrive, the
+indexer pauses after each step for several times as long as the step took.
 """
 
 import time
@@ -30,29 +30,31 @@ from nekro_core.store.search_index import SearchSegment
 from nekro_core.store.search_pages import Postings, bucket_of, merge_pages, with_added
 
 NEWEST = 64
-"""Number of newest messages of a chat that are in no segment. A message can be stored a moment
-after one with a higher number; it must not come after the segment into which it belongs."""
+"""Number of the newest messages of a chat that are not put into a segment yet. A message may be
+stored a moment after a message with a higher number. If that one were in a segment, the late
+message would have no place in the index."""
 _LOOK_S = 1.0
-"""Seconds between two looks for new messages."""
+"""Seconds between two searches for new messages."""
 _SHARE = 4.0
-"""While messages arrive, a pause is so many times as long as the step before it."""
+"""While messages arrive, the pause after a step is this many times as long as the step."""
 _CHANGES_S = 5.0
-"""Seconds between two looks for changed messages."""
+"""Seconds between two searches for changed messages."""
 _PAGES_AT_ONCE = 16
 """Number of buckets that one step of a merge reads from each of the merged segments."""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """How many messages of a chat are in no segment. ``known`` is false if only the database knows
-    it."""
+    """The number of messages of a chat that are not in a segment. ``known`` is false until the
+    number was read from the database."""
 
     messages: int = 0
     known: bool = False
 
 
 class SearchIndexer:
-    """Adds messages to the index, merges segments, and removes what was recalled or edited."""
+    """Adds messages to the index, merges segments, and removes messages that were recalled or
+    edited."""
 
     def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -62,7 +64,7 @@ class SearchIndexer:
         self._arriving = False
 
     async def run(self) -> None:
-        """Index until cancelled. If the database cannot be used, the next look tries again."""
+        """Index until cancelled. If the database fails, try again after `_LOOK_S`."""
         looked_for_changes = 0.0
         begun = False
         while True:
@@ -79,7 +81,8 @@ class SearchIndexer:
             await anyio.sleep(_LOOK_S)
 
     async def index_all(self) -> None:
-        """Index everything that can be indexed now, also what earlier versions stored."""
+        """Index all messages that can be indexed at this time, also those that earlier versions
+        stored."""
         await self._begin()
         await self.index_arrived()
         await self.index_changes()
@@ -97,8 +100,8 @@ class SearchIndexer:
                 self._note_arrived()
 
     async def index_changes(self) -> None:
-        """Remove the terms of messages that were recalled, edited or deleted, and add those of the
-        edited ones in their new form."""
+        """Remove the terms of messages that were recalled, edited or deleted. Then add the new
+        terms of the edited messages."""
         for chat_key in await self._index.chats_with_changes():
             async with self._index.writing:
                 for seq, (position, change) in (await self._index.remove_changed(chat_key)).items():
@@ -176,7 +179,8 @@ class SearchIndexer:
     async def _put_back(self, chat_key: ChatKey, seq: int, position: int, change: int) -> None:
         rows = await self._store.messages.rows_numbered([seq])
         if not rows or rows[0]["recalled"]:
-            return  # It was changed once more: the next look finds that change.
+            # The message was changed again. The next call of `index_changes` finds that change.
+            return
         message = terms_in(rows[0])
         segment = next(
             each
@@ -198,7 +202,7 @@ class SearchIndexer:
 
 
 def terms_in(row: Row) -> MessageTerms:
-    """Return what the index holds of the message of a row."""
+    """Return the terms of the message in this row."""
     if row["recalled"]:
         return NOTHING
     return message_terms(row["segments"], row["author"], row["user_id"], row["user_name"])
@@ -206,7 +210,8 @@ def terms_in(row: Row) -> MessageTerms:
 
 def _made(rows: Rows) -> tuple[list[IndexedMessage], dict[int, bytes]]:
     """Return the messages and the pages of a new segment."""
-    # The cache of `message_terms` is for the newest messages; these are leaving it.
+    # Do not cache these terms: the cache of `message_terms` is for the newest messages, which are
+    # not in a segment yet.
     found = [
         NOTHING
         if row["recalled"]

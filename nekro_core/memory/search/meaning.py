@@ -1,45 +1,49 @@
 """Compares the meaning of a question and of messages, with the sentence encoder that the search for
 tools uses.
 
-Each message is compared together with those around it, since a line of a chat often says little
-alone: its vector is the sum of its own, 0.8 of the one before, and 0.3 of the next and of the one
-before that, within one conversation. Only the signs of the vectors' numbers are stored.
+A line of a chat often says little alone. So a message is compared by a sum of vectors: its own, 0.8
+of the vector of the message before, 0.3 of the vector of the next message, and 0.3 of the vector of
+the second message before, if these belong to the same conversation. Of the numbers of a vector,
+only the signs are stored.
 """
+
+from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from nekro_core.system.arrays import NDArray, np
 from nekro_core.tools.discovery import EncodedTexts
 
 AROUND = ((0, 1.0), (-1, 0.8), (1, 0.3), (-2, 0.3))
-"""How much the vectors of the messages at these distances count."""
+"""Pairs of a distance from a message and the weight of the vector at this distance."""
 PAUSE_S = 6 * 3600.0
-"""A message that is so many seconds from the next one belongs to another conversation."""
+"""If two messages are at least this many seconds apart, they belong to different conversations."""
 _TEXT = 400
-"""Characters of a message that the encoder reads. It takes 2 ms for an average message."""
+"""Maximum number of characters of a message that the encoder reads. An average message takes
+2 ms."""
 _CACHED = 20_000
-"""Number of vectors that are cached: 3 MB. They are those of messages in no segment yet."""
+"""Maximum number of cached vectors of messages: 3 MB. They are needed for messages that are not in
+a segment of the index yet."""
 _QUERIES = 64
-"""Number of vectors of questions that are cached: more than searches run at a time."""
+"""Maximum number of cached vectors of questions. It is larger than the number of searches that run
+at the same time, because `query` must find the vector that it has just computed."""
 
-Signs = NDArray[np.uint8]
+Signs: TypeAlias = "NDArray[np.uint8]"
 
 
 class TextEncoder(Protocol):
     """Computes vectors of texts (`nekro_core.tools.discovery.SentenceVectors`)."""
 
     async def encode(self, query: str, texts: Sequence[str]) -> EncodedTexts | None:
-        """Compute the vector of a query, and the signs of the vectors of texts. None if that is not
-        possible."""
+        """Compute the vector of a query, and the signs of the vectors of texts. Return None if the
+        encoder cannot be used."""
 
 
 class MessageVectors:
-    """Encodes messages, and caches what it computed."""
+    """Encodes messages and questions, and caches the results."""
 
     def __init__(self, encoder: TextEncoder) -> None:
         self._encoder = encoder
@@ -51,8 +55,9 @@ class MessageVectors:
         return self._known.get(_digest(text))
 
     async def query(self, text: str) -> NDArray[np.float32] | None:
-        """Compute the vector of a question. None if the encoder cannot be used. The newest ones are
-        cached, so that the computation can begin before the vector is needed."""
+        """Return the vector of a question; None if the encoder cannot be used. The vectors of the
+        newest questions are cached, so a search can begin the computation early and get the result
+        with a second call."""
         digest = _digest(text)
         if digest not in self._queries:
             encoded = await self._encoder.encode(text, ())
@@ -66,8 +71,8 @@ class MessageVectors:
     async def encode(
         self, query: str, texts: Sequence[str]
     ) -> tuple[NDArray[np.float32], list[bytes]] | None:
-        """Compute the vector of a query, and the signs of the vectors of texts. None if the encoder
-        cannot be used."""
+        """Compute the vector of a query, and the signs of the vectors of texts. Return None if the
+        encoder cannot be used."""
         new = [each for each in dict.fromkeys(texts) if _digest(each) not in self._known]
         encoded = await self._encoder.encode(query, [each[:_TEXT] for each in new])
         if encoded is None:
@@ -93,11 +98,11 @@ def similarities(
 
     Args:
         query: The vector of the query.
-        around: For each of `AROUND`: its weight, the signs of the messages at this distance, and
-            which of them belong to the same conversation.
+        around: For each pair of `AROUND`: its weight, the signs of the messages at its distance,
+            and for each message whether the other one belongs to the same conversation.
 
     Returns:
-        The cosine of the query and each message, and for which messages it is known.
+        The cosine of the query and each message, and for each message whether its cosine is known.
     """
     known = np.asarray(around[0][1].any(axis=1), np.bool_)
     total = np.zeros((len(known), len(query)), np.float32)

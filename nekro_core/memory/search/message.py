@@ -1,4 +1,4 @@
-"""Says what the search index holds of one message."""
+"""Finds the terms and facts that the search index stores about one message."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -28,26 +28,27 @@ KINDS = ("image", "voice", "video", "file", "link", "forward")
 """The kinds of messages that a search can be limited to."""
 BOT = "#bot"
 RESET = "#reset"
-"""Terms of the bot's own messages, and of the lines with which a conversation began anew."""
+"""The terms of the bot's own messages, and of the lines that reset a conversation."""
 
 _LINK = re.compile(r"https?://|www\.", re.IGNORECASE)
 _SENTENCE = re.compile(r"[^.!?。！？…\n]+[.!?。！？…\n]*")
 _NESTED = 3
-"""Depth to which forwarded messages inside forwarded messages are read."""
+"""Maximum depth to which forwarded messages inside forwarded messages are read."""
 _CACHED = 4096
-"""Number of the newest messages whose terms are cached: those of twenty chats."""
+"""Maximum number of messages whose terms are cached: the newest messages of twenty chats."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageTerms:
-    """What the index holds of one message.
+    """The terms and facts of one message, for the index.
 
     Attributes:
-        terms: The terms with the number of times that they occur, among them those that say who
-            wrote it (`person_term`, `name_term`, `full_name_term`) and its kinds (`kind_term`).
-        length: How many terms its words have.
-        asks: Whether all its sentences are questions.
-        text: Its words, for the sentence encoder.
+        terms: Maps each term to the number of times that it occurs. Some terms name the author
+            (`person_term`, `name_term`, `full_name_term`) or the kinds of the message
+            (`kind_term`).
+        length: The number of terms in the words of the message.
+        asks: Whether all sentences of the message are questions.
+        text: The words of the message, for the sentence encoder.
     """
 
     terms: Mapping[str, int]
@@ -57,17 +58,17 @@ class MessageTerms:
 
 
 def person_term(user_id: str) -> str:
-    """Return the term of all messages of a person, by their id."""
+    """Return the term that all messages of a person have, from the person's id."""
     return "=" + _plain(user_id)
 
 
 def full_name_term(name: str) -> str:
-    """Return the term of all messages of a person, by their whole name."""
+    """Return the term that all messages of a person have, from the person's whole name."""
     return "~" + _plain(name)
 
 
 def name_term(term: str) -> str:
-    """Return the term of all messages whose author has this term in their name."""
+    """Return the term that all messages have whose author's name contains ``term``."""
     return "@" + term
 
 
@@ -78,11 +79,11 @@ def kind_term(kind: str) -> str:
 
 @lru_cache(_CACHED)
 def message_terms(segments: str, author: str, user_id: str, name: str) -> MessageTerms:
-    """Return what the index holds of a message that was not recalled.
+    """Return the terms and facts of a message that was not recalled.
 
     Args:
-        segments: Its segments, as they are stored.
-        author: Who wrote it, a value of `Author`.
+        segments: The segments of the message, as they are stored.
+        author: Who wrote the message, a value of `Author`.
         user_id: The id of the person who wrote it.
         name: The name of that person.
     """
@@ -103,12 +104,12 @@ def message_terms(segments: str, author: str, user_id: str, name: str) -> Messag
 
 
 NOTHING = MessageTerms({}, 0, False, "")
-"""What the index holds of a recalled message."""
+"""The terms of a recalled message."""
 
 
 def searchable_text(segments: Iterable[Segment], depth: int = 0) -> str:
     """Return all words of a message: texts, names of files, transcripts, forwarded messages. The
-    quoted text of a reply is not among them: it belongs to the other message."""
+    text that a reply quotes is left out, because it belongs to the quoted message."""
     parts: list[str] = []
     for segment in segments:
         match segment:
@@ -163,5 +164,5 @@ def _only_asks(text: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    """Return a name without the line feeds that a page cannot hold."""
+    """Return a name without line feeds, because a page of the index cannot contain them."""
     return " ".join(unified(name).split())

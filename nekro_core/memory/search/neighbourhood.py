@@ -1,31 +1,33 @@
-"""Reads what the index knows of messages and of those around them: numbers, times, vectors."""
+"""Reads from the index the numbers, times and vectors of messages and of the messages around
+them."""
+
+from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from nekro_core.memory.search.meaning import AROUND, PAUSE_S, MessageVectors, Signs, encoded_text
 from nekro_core.memory.search.ranking import unique
 from nekro_core.memory.search.word_hits import ChatView, Positions
 from nekro_core.store import Store
 from nekro_core.store.search_blocks import BLOCK, VECTOR_BYTES
+from nekro_core.system.arrays import NDArray, np
 
 _NO_SIGNS = bytes(VECTOR_BYTES)
 
 
 @dataclass(slots=True)
 class Neighbourhood:
-    """Messages, and those around them.
+    """Some messages of a chat, and the messages around each of them. All arrays have the same
+    order.
 
     Attributes:
-        positions: The positions of all of them, in order.
-        seqs: Their numbers in the store; 0 if there is no such message.
+        positions: The positions of the messages in the chat, ascending.
+        seqs: Their sequence numbers in the store; 0 if there is no such message.
         times: Their times.
-        lengths: How many terms each has.
-        asks: Whether each only asks.
-        signs: The signs of their vectors; zeros if they are not known.
+        lengths: How many terms each message has.
+        asks: Whether each message only asks a question.
+        signs: The signs of their vectors; only zeros for a vector that is not known.
     """
 
     positions: Positions
@@ -40,7 +42,8 @@ class Neighbourhood:
         return np.searchsorted(self.positions, places).astype(np.int64)
 
     def around(self, places: Positions) -> list[tuple[float, Signs, NDArray[np.bool_]]]:
-        """Return for each of `AROUND` what `meaning.similarities` needs of these messages."""
+        """Return the argument ``around`` of `meaning.similarities` for the messages at these
+        positions."""
         own = self.index_of(places)
         found: list[tuple[float, Signs, NDArray[np.bool_]]] = []
         for distance, weight in AROUND:
@@ -57,7 +60,7 @@ class Neighbourhood:
 async def neighbourhood_of(
     store: Store, view: ChatView, places: Positions, vectors: MessageVectors | None
 ) -> Neighbourhood:
-    """Read what the index knows of the messages at these places and around them."""
+    """Read the data of the messages at these positions and around them."""
     distances = np.array([distance for distance, _ in AROUND])
     wanted = unique((places[:, None] + distances).reshape(-1))
     wanted = wanted[(wanted >= 0) & (wanted < view.total)]
@@ -94,6 +97,6 @@ async def neighbourhood_of(
 
 
 def put_signs(found: Neighbourhood, indices: Iterable[int], signs: Iterable[bytes]) -> None:
-    """Store signs that were computed now."""
+    """Put newly computed signs into ``found``."""
     for index, each in zip(indices, signs, strict=True):
         found.signs[index] = np.frombuffer(each, np.uint8)

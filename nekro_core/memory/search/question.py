@@ -1,4 +1,4 @@
-"""Reads what a question asks for: its terms, related terms, and the times that it names."""
+"""Splits a question into its terms, related terms, and the times that it names."""
 
 import re
 from collections.abc import Mapping
@@ -11,9 +11,10 @@ from nekro_core.memory.search.dates import Span, spans_in, without_relative_time
 from nekro_core.memory.search.terms import terms_of
 
 LONGEST_QUESTION = 1000
-"""Characters of a question that are read. A model's question has one sentence."""
+"""Maximum number of characters of a question that are read. Usually a model asks one sentence."""
 _MOST_TERMS = 40
-"""Maximum number of terms that are searched. Each reads up to thirty pages of the index."""
+"""Maximum number of terms that are searched. For each term, up to thirty pages of the index are
+read."""
 
 _ASKING_WORDS = frozenset(
     terms_of(
@@ -21,18 +22,19 @@ _ASKING_WORDS = frozenset(
         "anyone anything anybody remember know find message messages chat"
     )
 )
-"""Words by which people ask. A message that answers does not have them."""
+"""Words that only serve to ask. The message that answers the question does not contain them, so
+they are not searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchQuestion:
-    """What a question asks for.
+    """A question, split into what a search needs.
 
     Attributes:
         text: The question.
-        terms: Its terms.
-        related: For some terms, terms of the same field: what is said of a pet says "dog".
-        spans: The times that it names.
+        terms: The terms of the question.
+        related: Maps some of the terms to terms of the same subject: for example "pet" to "dog".
+        spans: The time spans that the question names.
     """
 
     text: str
@@ -42,12 +44,12 @@ class SearchQuestion:
 
 
 def read_question(text: str, now: float, zone: tzinfo | None = None) -> SearchQuestion:
-    """Read a question. Any text is allowed; nothing in it is an operator.
+    """Read a question. Any text is allowed; there are no search operators.
 
     Args:
         text: The question.
         now: The present time, for "last week" and the like.
-        zone: The time zone of the times that it names; None for the machine's.
+        zone: The time zone of the times in the question; None for the machine's.
     """
     text = text[:LONGEST_QUESTION]
     terms = dict.fromkeys(terms_of(_asking_pattern().sub(" ", without_relative_times(text))))
@@ -90,7 +92,7 @@ def _related() -> Mapping[str, tuple[str, ...]]:
 
 
 def _whole_terms(word: str) -> list[str]:
-    """Return the terms of a word of the list. Of a Chinese or Japanese word, only its pairs: a
-    single character of it means something else."""
+    """Return the terms of a word of the file ``related.txt``. For a Chinese or Japanese word, these
+    are only its pairs of characters, because a single character means something else."""
     terms = terms_of(word)
     return [each for each in terms if len(each) > 1] or terms

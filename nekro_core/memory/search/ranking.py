@@ -1,63 +1,67 @@
-"""Ranks messages by their words and by the words around them.
+"""Ranks messages by their words and by the words of the messages around them.
 
-The score of a message is the sum over the question's terms of the term's weight (the idf of BM25,
-more for a term that few messages have) times how much the message is about it. A term counts 1 in
-the message itself, 0.3 in it or its neighbours, and 0.2 in it or four messages before and after: in
-a conversation, the question before an answer often has the words. Repetition counts less and less,
-as in BM25. A name in the question counts for the messages of that person.
+For each term of the question, a message gets the term's weight times a count. The weight is the idf
+of BM25: it is larger for a term that few messages have. For the count, an occurrence of the term in
+the message counts 1. In addition, each occurrence in it or in the message before or after it counts
+0.3, and each occurrence in it or in the four messages before or after it counts 0.2: an answer
+often does not repeat the words of the question that it answers. As in BM25, each further occurrence
+counts less. The score of a message is the sum over all terms. A name in the question counts for the
+messages of that person.
 
 Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009). The
 numbers were chosen on conversations of our own (decision 0039).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import cache
+from typing import TypeAlias
 
 from nekro_core.memory.search.word_hits import Floats, Positions, TermHits
+from nekro_core.system.arrays import NDArray, np
 
-Allowed = NDArray[np.bool_]
+Allowed: TypeAlias = "NDArray[np.bool_]"
 
 _OWN = 1.0
 _BESIDE = 0.3
 _AROUND = 0.2
-"""How much a term counts in the message itself, within one message of it, and within four."""
+"""`_OWN` counts for an occurrence of a term in the message, `_BESIDE` for one within `_NEAR`
+messages, and `_AROUND` for one within `_FAR` messages. The numbers are added."""
 _NEAR = 1
 _FAR = 4
 _SATURATION = 1.0
-"""BM25's k1: how soon a repeated term counts no more."""
+"""The constant k1 of BM25: the smaller it is, the less a repetition of a term counts."""
 _LENGTH = 0.2
-"""BM25's b: how much a long message is marked down. Messages are short, so little."""
+"""The constant b of BM25: how much the score of a long message is reduced. It is small, because
+most messages are short."""
 _NAME = 1.0
-"""How much a name in the question counts, against a term of the same rarity."""
+"""Weight of a name in the question, relative to another term of the same rarity."""
 _CHARACTER = 0.6
-"""How much a single Chinese character counts, against a pair."""
+"""Weight of a single Chinese character, relative to a pair of characters."""
 RELATED = 0.4
-"""How much related terms count, against the question's own."""
-_BY_COUNT = np.array([n * (_SATURATION + 1) / (n + _SATURATION) for n in range(16)], np.float32)
-"""How much a term counts that occurs so often in a message of average length."""
+"""Weight of related terms, relative to the terms of the question."""
 _SEEDS = 200
 """Number of messages with the best words whose neighbourhood is ranked."""
 _MOST_SEEDING = 20_000
-"""The messages with the best words are looked for among those that have the rarest terms, up to so
-many. In a large chat, a message with common terms alone is not one of the best."""
+"""The messages with the best words are looked for among at most this many messages that have the
+rarest terms. In a large chat, a message that has only common terms is not one of the best."""
 _ALL = 3000
-"""In chats with at most so many messages, all are ranked."""
+"""In a chat with at most this many messages, all messages are ranked."""
 _MOST_POSTINGS = 150_000
-"""Maximum number of postings that are added up. The rarest terms come first; in a chat of a million
-messages, the others say little, and take a millisecond for each 50,000."""
+"""Maximum number of postings that are read, those of the rarest terms first. 50,000 postings take a
+millisecond, and in a chat of a million messages the common terms help little."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightedTerm:
-    """One term of a question, or several that count as one.
+    """One term of a question, or several terms that count as one.
 
     Attributes:
-        hits: The messages that have it.
-        weight: How much it counts.
-        of_author: Whether it is in the author's name, not in the words.
+        hits: The messages that have the term.
+        weight: The weight of the term in the score.
+        of_author: Whether the term is in the author's name instead of the words.
     """
 
     hits: TermHits
@@ -79,15 +83,16 @@ class Ranked:
 
 
 class Scratch:
-    """Memory for the scores of all messages of a chat. To get 4 MB of zeros from the system for
-    each search took as long as the rest of the ranking."""
+    """An array for the scores of all messages of a chat, which several searches use one after
+    another. Allocating 4 MB of zeros for each search took as long as the rest of the ranking."""
 
     def __init__(self) -> None:
-        self._scores = np.zeros(0, np.float32)
+        self._scores: Floats | None = None
 
     def zeros(self, size: int) -> Floats:
-        """Return at least ``size`` zeros. The caller must set what it changes to zero again."""
-        if len(self._scores) < size:
+        """Return an array of at least ``size`` zeros. After use, the caller must set the numbers
+        that it has changed to zero again."""
+        if self._scores is None or len(self._scores) < size:
             self._scores = np.zeros(size + size // 8, np.float32)
         return self._scores
 
@@ -104,8 +109,8 @@ def weighted(
 
 
 def united(hits: Sequence[TermHits]) -> TermHits:
-    """Unite the hits of several terms that count as one. A message that has several of them counts
-    as if it had one of them once."""
+    """Unite the hits of several terms that count as one. A message that has several of these terms
+    counts as if it had one of them once."""
     if len(hits) == 1:
         return hits[0]
     places = np.concatenate([each.positions for each in hits])
@@ -128,10 +133,11 @@ def rank(
         total: The number of positions of the chat.
         mean_length: The mean number of terms of a message.
         allowed: For each position, whether the message may be found; None for all.
-        scratch: Memory that several calls use, one after another.
+        scratch: An array that several calls use, one after another.
 
     Returns:
-        The messages, best first. In a small chat, those without any term are the last.
+        The messages, best first. In a small chat, messages without any of the terms are included,
+        as the last ones.
     """
     if not terms or not total:
         return Ranked(np.zeros(0, np.int64), np.zeros(0, np.float32))
@@ -164,14 +170,16 @@ def _telling(terms: Sequence[WeightedTerm]) -> list[WeightedTerm]:
 def _candidates(
     terms: Sequence[WeightedTerm], total: int, allowed: Allowed | None, scratch: Scratch
 ) -> Positions:
-    """Return the messages with the best words, and their neighbours. The rarest terms are first."""
+    """Return the messages with the best words, and their neighbours. ``terms`` must be sorted, the
+    rarest first."""
     scores = scratch.zeros(total)
     seeding: list[Positions] = []
     seeded = 0
+    by_count = _by_count()
     for term in terms:
         hits = term.hits
         often = hits.postings >> 8 & 15
-        scores[hits.positions] += np.float32(term.weight) * _BY_COUNT[often]
+        scores[hits.positions] += np.float32(term.weight) * by_count[often]
         if not seeding or seeded + len(hits.positions) <= _MOST_SEEDING:
             seeded += len(hits.positions)
             seeding.append(hits.positions)
@@ -186,31 +194,33 @@ def _candidates(
 
 
 def _best(places: Positions, scores: Floats, number: int) -> Positions:
-    """Return the places with the best scores. A place may occur several times."""
+    """Return the ``number`` positions with the best scores. ``places`` may contain a position
+    several times; the result does not."""
     if len(places) > 8 * number:
         found = scores[places]
-        # A place occurs at most once for each term; eight of each leave enough different ones.
+        # Take eight times as many: a position occurs at most once for each term, so enough
+        # different positions are left.
         places = places[np.argpartition(found, -8 * number)[-8 * number :]]
     places = unique(places)
     return places[np.argsort(-scores[places], kind="stable")[:number]]
 
 
 def unique(places: Positions) -> Positions:
-    """Return the places in order, each once. On some thousand numbers, `np.unique` takes ten times
-    as long."""
+    """Return the positions in ascending order, each once. On some thousand numbers, `np.unique`
+    takes ten times as long as this function."""
     ordered = np.sort(places)
     return ordered[_firsts(ordered)]
 
 
 def _firsts(ordered: Positions) -> NDArray[np.bool_]:
-    """Return which numbers differ from the one before."""
+    """Return for each number whether it differs from the number before."""
     first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
     return first
 
 
 def _scores(terms: Sequence[WeightedTerm], places: Positions, mean_length: float) -> Floats:
-    """Return the scores of the messages at these places, which are in order."""
+    """Return the scores of the messages at these positions."""
     scores = np.zeros(len(places), np.float32)
     long = np.full(len(places), mean_length, np.float32)
     each_count: list[tuple[WeightedTerm, Floats]] = []
@@ -237,7 +247,7 @@ def _scores(terms: Sequence[WeightedTerm], places: Positions, mean_length: float
 def _within(
     positions: Positions, sums: NDArray[np.float64], places: Positions, distance: int
 ) -> Floats:
-    """Return how often a term occurs within a distance of each place."""
+    """Return for each position how often a term occurs within ``distance`` messages of it."""
     begin = np.searchsorted(positions, places - distance)
     end = np.searchsorted(positions, places + distance, side="right")
     return (sums[end] - sums[begin]).astype(np.float32)
@@ -246,3 +256,9 @@ def _within(
 def _saturated(count: Floats, length: Floats, mean_length: float) -> Floats:
     slack = _SATURATION * (1 - _LENGTH + _LENGTH * length / mean_length)
     return np.asarray(count * (_SATURATION + 1) / (count + slack), np.float32)
+
+
+@cache
+def _by_count() -> Floats:
+    """The count of a term that occurs 0, 1, 2, ... times in a message of average length."""
+    return np.array([n * (_SATURATION + 1) / (n + _SATURATION) for n in range(16)], np.float32)

@@ -1,20 +1,21 @@
 """Makes segments of the search index from messages, and merges them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable, Iterator, Sequence
 
 from nekro_core.memory.search.message import MessageTerms
 from nekro_core.store.search_index import SearchSegment
 from nekro_core.store.search_pages import MAX_POSITIONS, Postings, encode_page, posting
+from nekro_core.system.arrays import np
 
 SMALLEST = 128
 """Number of messages of a segment of level 0."""
 MERGED = 8
 """Number of segments that are merged into one of the next level."""
 TOP_LEVEL = 4
-"""Segments of this level, with 524,288 messages, are not merged: a posting could not hold the
-position."""
+"""Segments of this level, with 524,288 messages, are not merged: the field for the position in a
+posting is too small for more messages."""
 assert SMALLEST * MERGED**TOP_LEVEL <= MAX_POSITIONS
 
 
@@ -35,8 +36,8 @@ def make_page(messages: Iterable[MessageTerms]) -> bytes:
 
 
 def next_merge(segments: Sequence[SearchSegment]) -> Sequence[SearchSegment]:
-    """Return the next neighbouring segments of one level that are to be merged; none if there are
-    fewer than `MERGED` of them."""
+    """Return the next `MERGED` adjacent segments of one level, which must be merged; nothing if
+    there are fewer."""
     for begin in range(len(segments) - MERGED + 1):
         some = segments[begin : begin + MERGED]
         level = some[0].level
@@ -48,7 +49,7 @@ def next_merge(segments: Sequence[SearchSegment]) -> Sequence[SearchSegment]:
 
 
 def merged_segment(segments: Sequence[SearchSegment]) -> SearchSegment:
-    """Return the segment into which these are merged. It has no id yet."""
+    """Return the segment into which these segments are merged. Its id is not set yet."""
     first, last = segments[0], segments[-1]
     return SearchSegment(
         id=0,

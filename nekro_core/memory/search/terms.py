@@ -19,12 +19,13 @@ from Stemmer import Stemmer
 from nekro_core.tools.discovery.words import unified
 
 LONGEST_TEXT = 20_000
-"""Characters of a message that are indexed. A longer message is a file that somebody pasted; its
-beginning says what it is about."""
+"""Maximum number of characters of a message that are indexed. A longer message is usually a pasted
+file, and its beginning shows its subject."""
 _LONGEST_WORD = 40
-"""Characters of a word that are kept. Longer ones are keys and addresses."""
+"""Maximum number of characters of a term. Longer words are keys and addresses; they are cut."""
 _KNOWN = 50_000
-"""Number of words whose terms are cached, about 6 MB. A chat of 100,000 messages has 30,000."""
+"""Maximum number of words whose terms are cached, about 6 MB. A chat of 100,000 messages has 30,000
+different words."""
 
 _EAST = r"\u3041-\u3096\u30a1-\u30fa\u30fc\u3005\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af"
 _TOKEN = re.compile(rf"([{_EAST}]+)|([^\W_{_EAST}]+(?:['\u2019][a-z]+)?)")
@@ -42,7 +43,8 @@ would wouldn't you you'd you'll you're you've your yours yourself im ive dont di
 okay yeah yes hey hi hello lol haha hahaha wow please really well
 """
 STOP_WORDS = frozenset(_STOP.split())
-"""English words that are no terms: nearly every message has one, and no question is about them."""
+"""English words that are not indexed: nearly every message has one of them, and questions are not
+about them."""
 
 _NUMBER_WORDS = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen
@@ -103,7 +105,7 @@ def _made(word: str) -> str:
 
 @cache
 def _stemmer() -> Stemmer:
-    return Stemmer("english", 0)  # `_known` is the cache
+    return Stemmer("english", 0)  # without the stemmer's own cache, because `_known` is one
 
 
 @cache

@@ -1,12 +1,13 @@
-"""Reads which messages of a chat have which terms: from the pages of the index, and from the newest
-messages, which are in no segment yet."""
+"""Finds the messages of a chat that have a term: in the pages of the index, and in the newest
+messages, which are not in a segment of the index yet."""
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-import numpy as np
 from anyio import to_thread
-from numpy.typing import NDArray
 
 from nekro_core.chat import ChatKey
 from nekro_core.memory.search.indexer import terms_in
@@ -23,13 +24,14 @@ from nekro_core.store.search_pages import (
     posting,
     postings_of,
 )
+from nekro_core.system.arrays import NDArray, np
 
 NEWEST_READ = 600
-"""Maximum number of newest messages in no segment that a search reads. There are at most two
-hundred of them, unless the indexer is behind."""
+"""Maximum number of messages outside of segments that a search reads, the newest. There are at most
+two hundred, unless the indexer is late."""
 
-Positions = NDArray[np.int64]
-Floats = NDArray[np.float32]
+Positions: TypeAlias = "NDArray[np.int64]"
+Floats: TypeAlias = "NDArray[np.float32]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +40,8 @@ class TermHits:
 
     Attributes:
         positions: Their positions in the chat.
-        postings: How often each has the term, and how many terms it has, as in the index. The
-            positions in them are not used.
+        postings: For each message, how often it has the term, and how many terms it has, packed as
+            in the index. The part of a posting that is a position is not used here.
     """
 
     positions: Positions
@@ -57,7 +59,7 @@ class TermHits:
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message that is in no segment yet, with what the index will hold of it."""
+    """A message that is not in a segment yet, with its terms."""
 
     seq: int
     time: float
@@ -67,18 +69,19 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True)
 class ChatView:
-    """What a search sees of a chat.
+    """The data of a chat that a search reads first. A *position* numbers the messages of a chat
+    from 0: first the messages in segments, then ``newest``, then ``edited``.
 
     Attributes:
         chat_key: The chat.
-        segments: Its segments.
-        indexed: The number of positions in segments. The first of ``newest`` has this position.
+        segments: The segments of the chat.
+        indexed: The number of positions in segments.
         newest: The newest messages that were not recalled.
-        unread: Whether there are messages between the segments and ``newest``: the index is behind.
-        removed: Positions of messages that were recalled, edited or deleted after they were
+        unread: Whether there are messages between the segments and ``newest``, because the indexer
+            is late.
+        removed: The positions of messages that were recalled, edited or deleted after they were
             indexed.
-        edited: Those of the removed messages that still exist, in their new form. They have the
-            positions after ``newest``.
+        edited: The removed messages that still exist, in their new form.
     """
 
     chat_key: ChatKey
@@ -91,7 +94,7 @@ class ChatView:
 
     @property
     def loose(self) -> Sequence[NewMessage]:
-        """The messages that are not read from segments."""
+        """The messages that are not read from segments: ``newest`` and ``edited``."""
         return (*self.newest, *self.edited)
 
     @property
@@ -108,7 +111,7 @@ class ChatView:
 
 
 async def view_of(store: Store, chat_key: ChatKey) -> ChatView:
-    """Read what a search needs to know of a chat."""
+    """Read the data of a chat that a search needs first."""
     index = store.search_index
     segments = await index.segments(chat_key)
     after = segments[-1].last_seq if segments else 0
@@ -132,7 +135,8 @@ async def view_of(store: Store, chat_key: ChatKey) -> ChatView:
 
 
 async def hits_of(store: Store, view: ChatView, terms: Iterable[str]) -> dict[str, TermHits]:
-    """Get the messages that have each of the terms. Terms that no message has are left out."""
+    """Find, for each of the terms, the messages that have it. A term without messages is left
+    out."""
     wanted = list(dict.fromkeys(terms))
     pages: dict[int, tuple[SearchSegment, list[str]]] = {}
     for segment in view.segments:
@@ -146,7 +150,7 @@ async def hits_of(store: Store, view: ChatView, terms: Iterable[str]) -> dict[st
 
 
 _IN_THREAD = 1000
-"""More pages than this are decoded in a thread. A page takes 8 µs."""
+"""If there are more pages than this, they are decoded in a thread. A page takes 8 µs."""
 
 
 def _joined(

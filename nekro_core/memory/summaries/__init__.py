@@ -1,1 +1,1 @@
-"""Summaries of what was said before the messages that a prompt shows."""
+"""Summarizes the messages that are older than those that a prompt shows."""

@@ -1,4 +1,5 @@
-"""Writes what a prompt shows of the records before its window: a summary, or how many there are."""
+"""Writes the section of a prompt about the records before its window: a summary of them, or their
+number."""
 
 from datetime import tzinfo
 
@@ -9,7 +10,7 @@ from nekro_core.memory.summaries.summarizer import UNFOLDED, Summarizer
 from nekro_core.store import RECORDS_LEVEL, Store, SummaryRow
 
 _COUNTED = 1000
-"""Older records are counted up to this number, which takes a millisecond."""
+"""The records before the window are counted only up to this number, which takes a millisecond."""
 _SHOWN = 2 * UNFOLDED
 """Maximum number of summaries of records in a prompt."""
 
@@ -25,8 +26,8 @@ class SummarySection:
         self, chat_key: ChatKey, before_seq: int, *, tokens: int, zone: tzinfo | None
     ) -> str:
         """Write the section, in about ``tokens`` tokens; empty if there are no older records since
-        the conversation began anew. While ``before_seq`` is the same, the text seldom changes.
-        Raises `StoreError`."""
+        the last reset of the conversation. As long as ``before_seq`` is the same, the text seldom
+        changes. Raises `StoreError`."""
         summaries = self._store.summaries
         whole = await self._summarizer.newest_whole(chat_key)
         reset = await self._summarizer.newest_reset(chat_key, whole, before_seq)
@@ -52,7 +53,7 @@ class SummarySection:
             recent = await self._store.messages.newest(chat_key, 1, before=before_seq)
             if not recent:
                 return ""
-            # Among so many records, a reset is looked for.
+            # The summaries show no reset, so look for one in the records that will be counted.
             reset = await summaries.newest_reset(
                 chat_key, after=max(before_seq - _COUNTED, 0), before=before_seq
             )

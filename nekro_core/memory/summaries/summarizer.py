@@ -1,9 +1,10 @@
 """Summarizes the records that are older than those that a chat's prompts show.
 
-A summary of records stands for up to `CHUNK` records. When there are several, the oldest are folded
-into the chat's summary of summaries. Summaries are made a little ahead, of records that prompts
-still show: when the window of the prompts jumps, the summary of what falls out is there. The
-records stay stored, and so do the summaries that were folded.
+A *summary of records* replaces up to `CHUNK` records in prompts. When there are several, the oldest
+are *folded*: a model writes them and the previous *summary of summaries* of the chat into a new
+summary of summaries. Some records are summarized while prompts still show them: when the window of
+the prompts moves, the summary of the records that leave the window exists. The records and the
+folded summaries stay stored.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,27 +35,32 @@ from nekro_core.system.errors import NekroError
 CHUNK = 24
 """Number of records of one summary."""
 _AHEAD = 24
-"""Number of records at the beginning of the window that are summarized while prompts show them."""
+"""Maximum number of records at the beginning of the window that are summarized while prompts still
+show them."""
 _KEPT_OUT = 8
-"""Number of newest records that are not summarized ahead: the conversation about them goes on."""
+"""Number of the newest records that are not summarized while prompts show them, because the
+conversation about them goes on."""
 _FIRST = 400
-"""Maximum number of older records that are summarized in a chat that had no summary, or none for
-long. Those before them are found by search. 400 records are 17 requests."""
+"""If a chat has no summary, or more than this number of records since its last summary, only this
+number of records before the window is summarized: 400 records are 17 requests. Earlier records are
+found only by search."""
 UNFOLDED = 6
-"""Number of summaries of records at which the oldest half is folded."""
+"""When a chat has this number of summaries of records, the oldest half of them is folded."""
 _FOLDED = 3
 _LATEST = 30
-"""Number of newest summaries that are read. More are there only if a summary of summaries was
-deleted, because it had words of an erased person."""
+"""Maximum number of summaries that are read, the newest. There are more only if a summary of
+summaries was deleted because it had words of an erased person."""
 _MADE_AGAIN = 4
-"""Number of emptied summaries that one pass makes again, the newest first."""
+"""Maximum number of emptied summaries that one call of `Summarizer.work` makes again, the newest
+first."""
 _MOST_A_PASS = 24
-"""Number of summaries of one pass, so that one chat does not hold up the others for long."""
+"""Maximum number of summaries that one call of `Summarizer.work` makes, so that other chats do not
+wait long."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """One summary to make of records."""
+    """The records for one summary, and the range that the summary will cover."""
 
     records: Sequence[Record]
     from_seq: int
@@ -80,9 +86,11 @@ class Summarizer:
         self._wall = wall
 
     async def work(self, chat_key: ChatKey, before_seq: int, *, ahead: bool = True) -> bool:
-        """Make the summaries that a chat needs whose prompts begin at record ``before_seq``.
-        Returns whether all are made. Raises `NoQuickModel`, `AskedTooOften` and `StoreError`."""
+        """Make the missing summaries of a chat whose prompts begin at record ``before_seq``. With
+        ``ahead``, some records that prompts still show are summarized too. Returns whether all
+        summaries are made. Raises `NoQuickModel`, `AskedTooOften` and `StoreError`."""
         await self._summaries.mark_recalled_stale(chat_key)
+        self._model.require()  # else each turn would read 400 records that nobody summarizes
         goal = await self._goal(chat_key, before_seq) if ahead else before_seq - 1
         for _ in range(_MOST_A_PASS):
             work = await self._next(chat_key, before_seq, goal)
@@ -95,15 +103,15 @@ class Summarizer:
         return await self._make_again(chat_key) and await self._fold(chat_key, before_seq)
 
     async def _goal(self, chat_key: ChatKey, before_seq: int) -> int:
-        """Return the last record that is to be summarized now."""
+        """Return the number of the last record that may be summarized, if ``ahead`` is set."""
         shown = await self._store.messages.after(chat_key, before_seq - 1, _AHEAD + _KEPT_OUT)
         if len(shown) <= _KEPT_OUT:
             return before_seq - 1
         return shown[min(_AHEAD, len(shown) - _KEPT_OUT) - 1].seq
 
     async def _next(self, chat_key: ChatKey, before_seq: int, goal: int) -> _Work | None:
-        """Return the next records to summarize. A part that prompts still show waits until it has
-        `CHUNK` records."""
+        """Return the next records to summarize; None if there are none. Records that prompts still
+        show are summarized only when there are `CHUNK` of them."""
         through = await self._summaries.newest_through(chat_key)
         missing = await self._summaries.count_records(
             chat_key, after=through, before=before_seq, limit=_FIRST + 1
@@ -120,12 +128,13 @@ class Summarizer:
         begin = resets[-1] + 1 if resets else 0
         if not records or (len(records) < CHUNK and records[0].seq >= before_seq):
             return None
-        # What was said before a reset is not shown any more. The summary begins after it, and its
-        # range has the earlier records only so that they are not read again.
+        # Summarize only the records after the last reset. The range of the summary also covers the
+        # records before the reset, so that they are not read again.
         return _Work(records[begin:], records[0].seq, records[-1].seq)
 
     async def _make(self, chat_key: ChatKey, work: _Work) -> bool:
-        """Make one summary. Returns whether it was made or given up."""
+        """Make one summary. Returns True if it was made or given up, False if it must be tried
+        again later."""
         key = ("summary", chat_key, work.from_seq)
         if self._back_off.waits(key):
             return False
@@ -160,9 +169,9 @@ class Summarizer:
         return stored
 
     def _given_up(self, chat_key: ChatKey, key: object, error: Exception) -> bool:
-        """Return whether the same is not asked again. Only a fault of the model's words is a reason
-        to give up; a provider that is away comes back. Raises `NoQuickModel` and
-        `AskedTooOften`."""
+        """Return True if the summary must not be tried again: the model has given a wrong answer,
+        or none in time, `ATTEMPTS` times. Other errors of the provider are never a reason to give
+        up. Raises `NoQuickModel` and `AskedTooOften`."""
         if isinstance(error, NoQuickModel | AskedTooOften):
             raise error
         why = str(error) or type(error).__name__
@@ -179,7 +188,8 @@ class Summarizer:
         return not hidden and not record.begins_anew
 
     async def _make_again(self, chat_key: ChatKey) -> bool:
-        """Make emptied summaries again, of the records that are left."""
+        """Make emptied summaries again, from those of their records that still exist. Returns
+        whether there are no further ones to make."""
         rows = await self._summaries.of_chat(chat_key, level=RECORDS_LEVEL, limit=_LATEST)
         stale = [each for each in rows if each.state is SummaryState.STALE]
         for row in stale[::-1][:_MADE_AGAIN]:
@@ -244,8 +254,8 @@ class Summarizer:
     async def newest_reset(
         self, chat_key: ChatKey, whole: SummaryRow | None, before_seq: int
     ) -> int:
-        """Get the newest record before ``before_seq`` at which the conversation began anew; 0 if
-        there is none among the records that the summaries stand for."""
+        """Get the number of the newest record before ``before_seq`` at which the conversation was
+        reset; 0 if the records that the summaries cover contain no reset."""
         if whole is not None:
             after = whole.through_seq
         else:

@@ -41,7 +41,8 @@ class Identity:
 
         Args:
             store: The open database.
-            session_key: The key of the sessions' hashes. With another key, all sessions have ended.
+            session_key: The key of the sessions' hashes. If the key changes, all sessions have
+                ended.
             session_s: Seconds for which a browser stays logged in.
             clock: Returns the time in seconds since 1970.
         """

@@ -19,7 +19,7 @@ MOST_DAYS = 3660
 """Maximum number of days for which a token works, if it expires at all."""
 _SCOPE = re.compile(r"[a-z][a-z0-9_]{0,31}:(?:read|act)|\*:read", re.ASCII)
 _SHOWN_LETTERS = 8
-"""Characters after `PREFIX` that are no secret. People recognize the token by them."""
+"""Number of characters after `PREFIX` that are not secret. People recognize the token by them."""
 _SECRET_BYTES = 32
 _LONGEST = 256
 
@@ -33,8 +33,8 @@ class TokenUse:
 
 
 class ApiTokens:
-    """The tokens of the HTTP API. Only a hash of a token is stored: it has 256 random bits, so a
-    slow hash would add nothing."""
+    """The tokens of the HTTP API. Only a hash of each token is stored. A token has 256 random bits
+    and cannot be guessed, so a fast hash is safe."""
 
     def __init__(self, tokens: ConsoleTokenRepository, *, clock: Callable[[], float]) -> None:
         self._tokens = tokens
@@ -43,7 +43,7 @@ class ApiTokens:
     async def make(
         self, person: ConsolePerson, *, name: str, scopes: Collection[str], days: float = 0
     ) -> tuple[str, ConsoleToken]:
-        """Make a token that may do what ``scopes`` say, and never more than its person may.
+        """Make a token. It may do what ``scopes`` say, but never more than its person may do.
 
         Args:
             person: The person in whose name programs use the token.
@@ -94,7 +94,7 @@ class ApiTokens:
         return TokenUse(token=found[0], person=found[1]) if found else None
 
     async def all(self) -> list[ConsoleToken]:
-        """Get the tokens of all people, oldest first, also expired ones."""
+        """Get the tokens of all people, oldest first. Expired tokens are included."""
         return await self._tokens.all()
 
     async def one(self, token_id: int) -> ConsoleToken:

@@ -1,4 +1,4 @@
-"""Errors of the people of the console.
+"""Errors of operations on the people of the console.
 
 ::
 
@@ -26,11 +26,11 @@ class InvalidName(IdentityError):
 
 
 class NameTaken(IdentityError):
-    """Another person has the name, or one that looks the same."""
+    """Another person has the name, or a name that looks the same."""
 
 
 class WeakPassword(IdentityError):
-    """A password that cannot be used. The text says what is expected. It does not have the
+    """A password that cannot be used. The text says what is expected. It does not contain the
     password."""
 
 

@@ -12,26 +12,27 @@ MAX_GUESSES = 5
 """After this number of wrong passwords or codes for one name from one address within
 `GUESS_WINDOW_S`, the address must wait."""
 MAX_GUESSES_OF_ADDRESS = 30
-"""Maximum number of tries, right or wrong, from one address within `GUESS_WINDOW_S`, whatever the
-name. It is larger because the people of one office share an address."""
+"""Maximum number of tries, right or wrong, from one address within `GUESS_WINDOW_S`, for all names
+together. It is larger than `MAX_GUESSES`, because the people of one office share an address."""
 MAX_GUESSES_OF_NAME = 50
 """Maximum number of tries for one name from all addresses within `GUESS_WINDOW_S`. A stranger with
-many addresses can use them all up; then the person cannot log in by password, only by a link or a
-token."""
+many addresses can use up all these tries. The person then cannot log in by password, only by a link
+or a token."""
 GUESS_WINDOW_S = 900.0
 MAX_GUESSES_IN_ALL = 100
 """Maximum number of tries for all names from all addresses within `GUESS_IN_ALL_S`."""
 GUESS_IN_ALL_S = 60.0
 MAX_GUESSED = 16_384
-"""Maximum number of names, addresses and pairs of them that are remembered. With
-`MAX_GUESSES_IN_ALL` tries a minute, at most 4,500 are new within `GUESS_WINDOW_S`."""
+"""Maximum number of names, addresses and pairs of name and address that are remembered. With
+`MAX_GUESSES_IN_ALL` tries a minute, at most 4,500 new ones appear within `GUESS_WINDOW_S`."""
 
 
 class GuessLimit:
     """Limits how often passwords and codes may be tried: for each name, each address, each pair of
     them, and in total.
 
-    While a client must wait, even the right password is refused: a guesser learns nothing.
+    While a client must wait, even the right password is refused. So a guesser does not learn that a
+    password was right.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -44,10 +45,11 @@ class GuessLimit:
         return len(self._windows)
 
     def take(self, name: str, address: str) -> float:
-        """Count one try before it is checked, so that tries at the same time count too.
+        """Count one try. Call this before the try is checked, so that simultaneous tries are
+        counted too.
 
-        Returns the seconds that the client must wait. If they are not 0, the try was not counted
-        and must not be checked.
+        Returns the seconds that the client must wait. If this is not 0, the try was not counted and
+        must not be checked.
         """
         now, who = self._clock(), rate_limit_key(address)
         windows = [
@@ -84,8 +86,8 @@ class GuessLimit:
 
 def rate_limit_key(address: str) -> str:
     """Return the key under which an address's wrong tokens are counted. For IPv6 it is the /64
-    network of the address, because one customer owns the whole network. Empty if the text is no
-    address, because a proxy may send any text."""
+    network of the address, because one customer owns the whole network. Returns an empty text if
+    ``address`` is not an IP address; a proxy may send any text."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -18,20 +18,22 @@ LEAST_DIFFERENT = 5
 _BESIDE_NAME = 8
 """A password that contains the person's name must have at least this many other characters."""
 _AT_ONCE = 2
-"""How many passwords are hashed at once. Each one takes 19 MiB and 30 ms of a core."""
+"""Maximum number of passwords that are hashed at the same time. Each hash takes 19 MiB and 30 ms of
+a core."""
 
-# The first choice of OWASP's Password Storage Cheat Sheet (2024) that needs less than 20 MiB.
+# These parameters are the first in the list of OWASP's Password Storage Cheat Sheet (2024) that
+# need less than 20 MiB.
 _HASHER = PasswordHasher(memory_cost=19_456, time_cost=2, parallelism=1)
 _OF_NOBODY = (
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5IGhhcyB0aGlz$"
     "Vq7nZ0JmZ2S1yq0o5rYwq3dQm0b1c2V4a5X6y7Z8A9A"
 )
-"""A hash that no password has. It is checked when the name is unknown, so that the answer takes as
-long as for a known name."""
+"""A hash that fits no password. If the name is unknown, the offered password is checked against
+this hash, so that the answer takes as long as for a known name."""
 
 
 class PasswordHashing:
-    """Hashes and checks passwords. One object bounds how many are hashed at once."""
+    """Hashes and checks passwords. At most `_AT_ONCE` are hashed at the same time by one object."""
 
     def __init__(self) -> None:
         self._limiter = CapacityLimiter(_AT_ONCE)
@@ -48,7 +50,7 @@ class PasswordHashing:
     async def matches(self, stored: str, offered: str) -> bool:
         """Return whether ``offered`` is the password of the hash ``stored``.
 
-        If ``stored`` is empty, the answer is False after the same time.
+        If ``stored`` is empty, returns False, after as long a time as for a stored hash.
         """
         self.computed += 1
         return await anyio.to_thread.run_sync(
@@ -57,7 +59,7 @@ class PasswordHashing:
 
     @staticmethod
     def outdated(stored: str) -> bool:
-        """Return whether a hash was made with weaker parameters than those of today."""
+        """Return True if a hash was made with weaker parameters than new hashes are."""
         return bool(stored) and _HASHER.check_needs_rehash(stored)
 
 
@@ -79,7 +81,8 @@ def check_password(password: str, *, name: str) -> None:
 
 
 def _composed(password: str) -> bytes:
-    """Return the bytes of a password. Keyboards may write one character in several ways."""
+    """Return the bytes of a password in Unicode's normal form, because keyboards may encode the
+    same character in several ways."""
     return unicodedata.normalize("NFKC", password).encode("utf-8", "replace")
 
 

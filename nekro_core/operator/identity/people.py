@@ -19,14 +19,14 @@ from nekro_core.operator.roles import AccessRole
 from nekro_core.store import ConsolePerson, PersonState, UniqueConflict
 from nekro_core.store.console_logins import ConsoleSessionRepository
 from nekro_core.store.console_people import ConsolePeopleRepository
-from nekro_core.store.models.limits import MAX_ID
+from nekro_core.store.limits import MAX_ID
 
 MAX_NAME = 40
 """Maximum number of characters of a name."""
 INVITATION_S = 3 * 86_400.0
 """Seconds for which an invitation works."""
 FIRST_OWNER = "owner"
-"""The name of the person who opens the first link. They can change it."""
+"""The name of the person who opens the first link. The person can change it."""
 _SECRET_BYTES = 32
 
 
@@ -66,13 +66,15 @@ class PeopleDirectory:
         return await self._people.one(person_id)
 
     async def owner(self) -> ConsolePerson:
-        """Get the first active owner. If there is none, add one who is named `FIRST_OWNER`."""
+        """Get the first active owner. If there is none, add an owner with the name
+        `FIRST_OWNER`."""
         for number in itertools.count(1):
             owner = await self._people.first_owner()
             if owner is not None:
                 return owner
-            # The name may be taken: two links may be opened at the same time, and somebody may
-            # have used the owner's token to invite a person with this name.
+            # If the name is taken, the next round tries another one. It is taken if two first links
+            # are opened at the same time, or if somebody with the owner's token has invited a
+            # person with this name.
             name = FIRST_OWNER if number == 1 else f"{FIRST_OWNER} {number}"
             with suppress(UniqueConflict):
                 return await self._people.add(
@@ -153,7 +155,7 @@ class PeopleDirectory:
         return changed
 
     async def rename(self, person: ConsolePerson, name: str) -> str:
-        """Change a person's name. Returns it in its stored form. Raises `InvalidName` and
+        """Change a person's name. Returns the name in its stored form. Raises `InvalidName` and
         `NameTaken`."""
         valid = valid_name(name)
         try:
@@ -168,8 +170,8 @@ class PeopleDirectory:
             raise LastOwner(f"{person.name} is the only owner: make another person an owner first")
 
     async def disable(self, person: ConsolePerson) -> None:
-        """Refuse a person from now on, and delete their sessions, API tokens and link. Raises
-        `LastOwner`."""
+        """Disable a person, so that they can no longer log in, and delete their sessions, API
+        tokens and link. Raises `LastOwner`."""
         if not await self._people.disable(person.person_id):
             raise LastOwner(f"{person.name} is the only owner: make another person an owner first")
 
@@ -190,8 +192,8 @@ class PeopleDirectory:
     async def with_password(self, name: str, password: str) -> ConsolePerson | None:
         """Get the active person with this name and password.
 
-        An unknown name, a person without a password and a disabled one take as long as a wrong
-        password.
+        A call with an unknown name, or for a person who has no password or is disabled, takes as
+        long as a call with a wrong password.
         """
         person = await self.find(name) if len(name) <= MAX_NAME else None
         stored = person.password_hash if person else ""

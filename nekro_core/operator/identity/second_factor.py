@@ -8,24 +8,21 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import pyotp
-import segno
-
 from nekro_core.operator.identity.errors import UnknownPerson, WrongCode
 from nekro_core.store.console_people import ConsolePeopleRepository, ConsolePerson
 
 STEP_S = 30
 """Seconds for which an authenticator shows one code."""
 STEPS_AROUND = 1
-"""The codes of this many steps of `STEP_S` before and after the present one are accepted too,
+"""The codes of this many steps of `STEP_S` before and after the present step are accepted too,
 because clocks differ."""
 RECOVERY_CODES = 10
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 _CODE_LETTERS = 16
-"""Letters of a recovery code. They have 79 random bits, too many to guess even with a stolen
-hash."""
+"""Number of letters of a recovery code. They have 79 random bits, so even somebody with a stolen
+hash cannot guess the code."""
 _LONGEST_CODE = 64
-"""The rest of a longer offered code is ignored."""
+"""Number of characters of an offered code that are read; further characters are ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +55,11 @@ class SecondFactor:
         self._issuer = issuer
 
     async def begin(self, person: ConsolePerson) -> Enrolment:
-        """Make a new secret. It counts only after `confirm`; until then an earlier one stays."""
+        """Make a new secret. It is used only after `confirm`; until then an earlier secret stays in
+        use."""
+        import pyotp  # noqa: PLC0415 - few people have a second factor
+        import segno  # noqa: PLC0415 - as above
+
         secret = pyotp.random_base32()
         if not await self._people.begin_second_factor(person.person_id, secret):
             raise UnknownPerson(f"there is no person {person.name!r} any more")
@@ -70,7 +71,7 @@ class SecondFactor:
         return Enrolment(secret=secret, uri=uri, svg=drawn.getvalue().decode())
 
     async def confirm(self, person: ConsolePerson, code: str) -> tuple[str, ...]:
-        """Put the new secret in force, and return the recovery codes, which are shown once.
+        """Begin to use the new secret, and return the recovery codes, which are shown only once.
 
         Raises `WrongCode` if the code was not made with the secret of `begin`.
         """
@@ -89,8 +90,8 @@ class SecondFactor:
         return codes
 
     async def accepts(self, person: ConsolePerson, code: str) -> bool:
-        """Return whether a code is right, and use it up. It may be a recovery code. A person
-        without a second factor has no right code."""
+        """Return whether a code of the authenticator program, or a recovery code, is right, and use
+        it up. For a person without a second factor, every code is wrong."""
         if not person.totp_secret:
             return False
         step = self._step_of(person.totp_secret, code)
@@ -110,10 +111,13 @@ class SecondFactor:
         return await self._people.recovery_codes(person.person_id)
 
     def _step_of(self, secret: str, code: str) -> int:
-        """Return the time step whose code this is; 0 if there is none near the present."""
+        """Return the time step to which this code belongs; 0 if it belongs to no step near the
+        present."""
         digits = code[:_LONGEST_CODE].replace(" ", "")
         if not secret or not (digits.isascii() and digits.isdecimal()):
             return 0
+        import pyotp  # noqa: PLC0415 - as above
+
         generator, now = pyotp.TOTP(secret), int(self._clock()) // STEP_S
         found = 0
         for step in range(now - STEPS_AROUND, now + STEPS_AROUND + 1):

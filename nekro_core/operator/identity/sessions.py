@@ -10,7 +10,7 @@ from nekro_core.store.console_logins import ConsoleSessionRepository
 
 _SECRET_BYTES = 32
 _LONGEST = 256
-"""Maximum length of the value of a session cookie. A longer one cannot be from this bot."""
+"""Maximum length of the value of a session cookie. A longer value cannot be from this bot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,8 @@ class LoggedIn:
 class SessionDirectory:
     """The browsers that are logged in.
 
-    Only a keyed hash of a session is stored. With another key, all sessions have ended.
+    Only a keyed hash of each session's cookie is stored. If the key changes, all sessions have
+    ended.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class SessionDirectory:
     async def begin(
         self, person: ConsolePerson, *, address: str, user_agent: str, replaced: str = ""
     ) -> str:
-        """Begin a session of a person, and end the one that the browser offered.
+        """Begin a session of a person, and end the session that the browser had before.
 
         Args:
             person: The person who has just logged in.
@@ -52,7 +53,7 @@ class SessionDirectory:
             replaced: The value of the session cookie that the browser sent; may be empty.
 
         Returns:
-            The value of the session cookie, or an empty text if the person may not log in any more.
+            The value of the session cookie; empty if the person may no longer log in.
         """
         secret, now = secrets.token_urlsafe(_SECRET_BYTES), self._clock()
         added = await self._sessions.add(

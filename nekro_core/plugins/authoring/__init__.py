@@ -1,1 +1,1 @@
-"""What the author of a plugin uses: the plugin, its context, its declarations."""
+"""The objects that authors of plugins use: the plugin, its context, its declarations."""

@@ -26,8 +26,8 @@ class PluginBinding:
     """The parts of one bot that a plugin object uses.
 
     ``changed`` is called when an enabled plugin registers another tool. ``put`` is called with the
-    plugin and a value that it declares while it is enabled. Functions that get no context use
-    ``services``. ``make_context`` makes contexts from `AgentCtx`'s fields; None stands for
+    plugin and the value when an enabled plugin declares a value. Functions that get no context use
+    ``services``. ``make_context`` makes contexts from the fields of `AgentCtx`; None stands for
     `AgentCtx` itself.
     """
 
@@ -45,9 +45,9 @@ class PluginOwner:
     if the plugin is reloaded.
 
     ``item`` is the place, for example ``local/weather``. Tasks that were started during a plugin's
-    call hold this object until they end. So it must not refer to a plugin object or its modules:
-    they could not be freed after a reload. ``keys`` has the keys of the plugin objects that were
-    made here, the newest last.
+    call hold this object until they end. So it must not refer to a plugin object or its modules;
+    otherwise these could not be freed after a reload. ``keys`` has the keys of all plugin objects
+    that were made for this place, the newest last.
     """
 
     item: str

@@ -1,4 +1,5 @@
-"""One call of a plugin: what the caller passed to it, and which call runs now."""
+"""One call of a plugin's code: the arguments of the caller, and the call that runs at the
+moment."""
 
 import math
 import time
@@ -18,10 +19,10 @@ class CallFiles:
 
     Attributes:
         given: The arguments that the model wrote, or the text of a person's command.
-        began: When the call began, in seconds since 1970, to compare with files' times. Without a
-            call it is infinite, so that no file counts as made during the call.
-        by_code: Whether code in the chat's box makes the call. A host that this code names is
-            reached only if the box's network rules allow it.
+        began: When the call began, in seconds since 1970. Files with a later time count as made
+            during the call. The default is infinite, so that no file counts as made.
+        by_code: Whether code in the chat's box makes the call. If this code names a host, the bot
+            connects to the host only if the box's network rules allow it.
         shared_used: Whether the plugin used the path of the chat's shared folder.
         handed_in: Files of the shared folder that are already in the box.
     """
@@ -39,7 +40,8 @@ class CallFiles:
 
 
 class RunningCall(Protocol):
-    """The fields of `AgentCtx` that are read by modules which `context.py` imports."""
+    """The fields of `AgentCtx` for modules that cannot import `AgentCtx`, because its module
+    imports them."""
 
     @property
     def chat(self) -> ChatKey:

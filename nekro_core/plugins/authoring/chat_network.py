@@ -93,7 +93,7 @@ class ChatNetwork:
 
 
 def host_named_by_code(url: str) -> bool:
-    """Whether code in the chat's box passed the host of a URL to the current call."""
+    """Return True if code in the chat's box passed the host of this URL to the current call."""
     return _is_said(_hosts_of(url), _said_by_code(_who_asks()))
 
 
@@ -120,14 +120,15 @@ class _Fold(dict[int, str]):
 
 
 def _is_left_out(character: str) -> bool:
-    """Whether a character is a combining mark or invisible. Programs may ignore it in a name."""
+    """Return True for a combining mark or an invisible character. A program may ignore such a
+    character in the name of a host."""
     return unicodedata.category(character) in ("Mn", "Me", "Cf")
 
 
 _MOST_FOLDED = 20_000
 _FOLD = _Fold()
 _WRITTEN_OUT = 3
-"""How many layers of escaping are decoded."""
+"""Maximum number of layers of escaping (``%2E``, ``&#46;``) that are decoded."""
 
 
 def _folded(text: str) -> str:
@@ -145,13 +146,16 @@ def _folded(text: str) -> str:
 
 
 def _hosts_of(url: str) -> list[str]:
-    """List the spellings of a URL's host: as in the URL, decoded, and as sent."""
+    """List the spellings of a URL's host: as written in the URL, decoded to Unicode, and encoded
+    for the request."""
     try:
         read = httpx.URL(url)
         written = urlsplit(url).netloc.rpartition("@")[2]
         return [name for name in (written, read.host, read.raw_host.decode()) if name]
     except (httpx.InvalidURL, ValueError):
-        return [""]  # Treated as named by the code; the fetch of such a URL fails anyway.
+        # Every text contains "", so the host counts as named by the code, and the stricter rules
+        # apply. The fetch of such a URL fails anyway.
+        return [""]
 
 
 class PluginMediaKeeper:

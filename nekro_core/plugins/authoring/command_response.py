@@ -21,12 +21,12 @@ class CommandOutputSegment(msgspec.Struct, frozen=True, kw_only=True):
     """One piece of an answer.
 
     Attributes:
-        type: Whether it is a text, a picture or a file.
+        type: Whether the piece is a text, a picture or a file.
         text: The text of the piece.
         file_path: A file of the plugin on the host. Never build this path from a person's text.
-        file_name: What people see.
+        file_name: The name of the file for people.
         mime_type: The media type.
-        web_url: The address that is fetched if there is no ``file_path``.
+        web_url: The address from which the bot fetches the file if ``file_path`` is empty.
     """
 
     type: CommandOutputType | str = CommandOutputType.TEXT
@@ -52,7 +52,8 @@ class CommandStatus(StrEnum):
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A question that a command asks. The person's next message is passed to ``callback_cmd``. If
-    the person sends none in ``timeout`` seconds, ``on_timeout_message`` is sent to the chat."""
+    the person sends no message within ``timeout`` seconds, ``on_timeout_message`` is sent to the
+    chat."""
 
     callback_cmd: str
     options: tuple[str, ...] = ()

@@ -29,8 +29,8 @@ class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
         is_chat_admin: Whether the person may administer this chat.
         lang: The language of answers, a BCP 47 tag.
         text: The text after the command's name.
-        context_data: The ``context_data`` of `CmdCtl.wait`; only in the command that gets the reply
-            to its question.
+        context_data: The ``context_data`` of `CmdCtl.wait`. Only the command that gets the reply to
+            that question has it.
         ctx: The context for actions in the chat; None in a plugin's own test.
         record: The stored message, pictures included; None in a plugin's own test.
     """
@@ -62,7 +62,7 @@ class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """One command, as `NekroPlugin.mount_command` declares it. People cannot type an ``internal``
-    command: it only receives the replies to another command's question."""
+    command: it only receives the replies to a question of another command."""
 
     name: str
     handler: Handler
@@ -100,7 +100,7 @@ class SpokenCommand(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         usage: What people type.
         description: What the command does.
-        permission: Who finds it in the list.
+        permission: The permission that a person needs to see it in the list.
     """
 
     usage: str
@@ -219,8 +219,9 @@ class CommandGroup:
         internal: bool = False,
         **i18n: I18nDict | None,
     ) -> Callable[[Function], Function]:
-        """As `NekroPlugin.mount_command`. Without a permission or category, the command has the
-        group's. The group's tags are added. ``aliases`` are other names for ``sub``.
+        """Mount a command of the group, as `NekroPlugin.mount_command` does. Without a permission
+        or category, the command has the group's. The group's tags are added. ``aliases`` are other
+        names for ``sub``.
 
         Args:
             name: ``sub`` of ``/group sub``.

@@ -1,4 +1,4 @@
-"""A plugin's configuration: a pydantic model, stored as YAML or JSON below the data folder."""
+"""A plugin's configuration: a pydantic class, stored as YAML or JSON below the data folder."""
 
 import json
 import os
@@ -32,13 +32,13 @@ class ExtraField(BaseModel):
         is_hidden: Whether a page leaves the field out.
         is_secret: Whether a page hides the value.
         placeholder: What a form shows in the empty field.
-        is_textarea: Whether a form gives it several lines.
+        is_textarea: Whether the field has several lines in a form.
         ref_model_groups: Whether the value is the name of a model group.
         ref_email_accounts_send_enabled: Whether the value names a mail account that can send.
         model_type: The kind of model group that the value must name; empty for any.
         required: Whether the field must be filled in.
         overridable: Whether a chat may have a separate value.
-        sub_item_name: What a form calls one item of a list.
+        sub_item_name: The name of one item of a list in a form.
         load_to_sysenv: Whether the value is in the process's environment while the plugin is
             loaded.
         load_sysenv_as: The environment variable's name; empty for the field's name. A name here
@@ -150,8 +150,8 @@ class ConfigBase(BaseModel):
         ]
 
     def dump_config(self, file_path: Path) -> None:
-        """Write the configuration to a file that only the bot's user can read. A crash leaves the
-        old file or the new one.
+        """Write the configuration to a file that only the bot's user can read. After a
+        crash, the file is the whole old one or the whole new one.
 
         Args:
             file_path: A ``.json`` file is written as JSON, any other as YAML.
@@ -172,7 +172,7 @@ class ConfigBase(BaseModel):
 
     @classmethod
     def set_config_key(cls, key: str) -> None:
-        """Set the name that tells this configuration apart in a list.
+        """Set the name under which lists show this configuration.
 
         Args:
             key: The name.
@@ -252,8 +252,8 @@ class ConfigBase(BaseModel):
 
 
 def plain_values(model: BaseModel) -> dict[str, Any]:
-    """The values of a model as JSON has them. Secrets are in clear, unlike in pydantic's own
-    dump."""
+    """Return the values of a pydantic object as JSON values. Pydantic's own dump masks secrets;
+    here they are readable."""
     values: dict[str, Any] = _in_clear(model, model.model_dump(mode="json"))
     return values
 
@@ -275,13 +275,14 @@ def _in_clear(value: Any, dumped: Any) -> Any:
 
 
 def faults_of(error: ValidationError) -> Iterator[tuple[str, str]]:
-    """Yield the place of each wrong value of a configuration, and what is expected there."""
+    """Yield the place of each wrong value of a configuration, with a text that says what is
+    wrong."""
     for fault in error.errors(include_url=False, include_input=False):
         yield ".".join(map(str, fault["loc"])), fault["msg"]
 
 
 def environment_of(config: ConfigBase) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each environment variable that a configuration sets."""
+    """Yield the name and value of each environment variable that a configuration sets."""
     for name in type(config).model_fields:
         extra = config.get_field_extra(name)
         if extra.load_to_sysenv or extra.load_sysenv_as:
@@ -290,7 +291,7 @@ def environment_of(config: ConfigBase) -> Iterator[tuple[str, str]]:
 
 
 def nonebot_values(config: ConfigBase) -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each setting that a configuration sets in NoneBot."""
+    """Yield the name and value of each setting that a configuration sets in NoneBot."""
     for name in type(config).model_fields:
         extra = config.get_field_extra(name)
         if extra.load_to_nonebot_env or extra.load_nbenv_as:
@@ -321,7 +322,7 @@ def put_in_environment(
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Read the values of a file; none if there is no file. Raises `ConfigError`."""
+    """Read the values of a file; an empty dict if there is no file. Raises `ConfigError`."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -335,7 +336,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _empty_value(name: str, annotation: Any) -> dict[str, Any]:
-    """The first empty value that a type accepts, under its name; nothing if it accepts none."""
+    """Return a dict that maps ``name`` to the first of `_EMPTY_VALUES` that the type accepts; an
+    empty dict if the type accepts none of them."""
     kind: TypeAdapter[Any] = TypeAdapter(annotation)
     for value in _EMPTY_VALUES:
         try:
@@ -417,7 +419,7 @@ class Configured(ABC):
     def get_config(self, config_cls: type[Config]) -> Config: ...
     def get_config(self, config_cls: type[ConfigBase] | None = None) -> Any:
         """Get the configuration. Every call returns the same object. If no bot has loaded the
-        plugin, it has the default values.
+        plugin, the object has the default values.
 
         Args:
             config_cls: The class of the configuration; None for the mounted class.
@@ -478,7 +480,7 @@ class Configured(ABC):
             self._took(self._config)
 
     def _read_config(self, config_class: type[ConfigBase], path: Path | None) -> ConfigBase:
-        """Read the configuration; without a path it has the defaults. Raises `ConfigError`."""
+        """Read the configuration; if ``path`` is None, with the defaults. Raises `ConfigError`."""
         return config_class.load_config(path)
 
     def _took(self, config: ConfigBase) -> None:

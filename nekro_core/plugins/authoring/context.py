@@ -126,8 +126,8 @@ class AgentCtx:
 
     @property
     def channel_name(self) -> str:
-        """The name of the group or channel, and in a private chat of the person. Without a name,
-        the platform's id of the chat."""
+        """The name of the group or channel; in a private chat, the name of the person. If the name
+        is not known, the platform's id of the chat."""
         person = self.from_user_name if self.chat.kind is ChatKind.PRIVATE else ""
         return self.services.chat_name(self.chat) or person or self.chat.native_id
 
@@ -204,8 +204,8 @@ class AgentCtx:
             services=binding.services,
             chat=chat,
             webhook_request=webhook_request,
-            # A tool can name any chat. The new context must not let the tool write to chats that
-            # the tool's present context does not allow.
+            # A tool can name any chat. Copy the fields that decide where it may write, so that the
+            # new context does not allow more than the context of the call.
             owner=calling.owner if calling else owner.key if owner else "",
             asked_in=calling.asked_in or calling.chat if calling else None,
             files=calling.files if calling else CallFiles.now(),
@@ -237,8 +237,8 @@ class AgentCtx:
                 permission.
 
         Returns:
-            A receipt for each platform call. Do not send again what has the state ``unknown`` or
-            ``pending``.
+            A receipt for each platform call. Do not send a part again whose receipt has the state
+            ``unknown`` or ``pending``.
 
         Raises:
             ToolFailure: The platform refused, the message was dropped, or the other chat is not
@@ -339,7 +339,7 @@ class AgentCtx:
             As of `send`.
 
         Raises:
-            ToolFailure: As of `send`, or the bytes are no sound that can be decoded.
+            ToolFailure: As of `send`, or the bytes are not a sound that can be decoded.
         """
         medium = await self.medium(wav, name="voice.wav", expect="audio")
         return await self.send((Voice(medium, text),))
@@ -399,7 +399,8 @@ class AgentCtx:
 
     async def shown(self, outcome: Outcome) -> Outcome:
         """Replace each picture in a tool's outcome by a copy if code in the chat's box wrote its
-        URL. Otherwise the model's provider would fetch the URL, which the box itself may not reach.
+        URL. The bot fetches the copy under the network rules of the box. Without the copy, the
+        model's provider would fetch the URL for the code, without any rules.
 
         Args:
             outcome: The tool's outcome.
@@ -450,7 +451,7 @@ class AgentCtx:
             ``{"type": "image_url", "image_url": {"url": "data:..."}}``.
 
         Raises:
-            ToolFailure: The bytes are no picture that can be shown, or the bot cannot convert
+            ToolFailure: The bytes are not a picture that can be shown, or the bot cannot convert
                 pictures.
         """
         copies = self.services.pictures
@@ -564,7 +565,7 @@ class AgentCtx:
                 other arguments.
             who: The id or name of a person of the chat, or ``you`` for the bot's own messages.
             since: A date such as ``2025-03-08``, or with a time as ``2025-03-08T21:14``.
-            until: The same. A date without a time means the end of that day.
+            until: A date in the same form. Without a time it means the end of that day.
             kind: ``image``, ``voice``, ``video``, ``file``, ``link`` or ``forward``.
             limit: Maximum number of messages, 1 to 50.
 
@@ -599,7 +600,8 @@ class AgentCtx:
         )
 
     async def _put(self, medium: Media) -> str:
-        """Copy a received medium into the box. Returns its path there; empty if it has none."""
+        """Copy a received medium into the box. Returns its path there; empty if it was not
+        copied."""
         path = path_in_box(medium)
         if self.box is None:
             return path
@@ -607,7 +609,7 @@ class AgentCtx:
             data = await anyio.Path(medium.path).read_bytes()
             await self.box.write_file(path, data, read_only=True)
         except (OSError, BoxFileError):
-            return ""  # The file was deleted for its age, or does not fit.
+            return ""  # The file was deleted because it was old, or it does not fit into the box.
         return path
 
     def allowed_chat(self, chat_key: ChatKey | str | None) -> ChatKey:
@@ -632,7 +634,7 @@ class AgentCtx:
         except ChatKeyError as error:
             raise ToolFailure(str(error)) from None
         home = self.asked_in or self.chat
-        if is_no_chat(home):  # No chat's model is involved: the plugin itself acts.
+        if is_no_chat(home):  # A webhook's call: the plugin chooses the chat, not a model.
             if is_no_chat(key):
                 raise ToolFailure("a webhook has no chat: say which one, with chat_key=...")
             return key

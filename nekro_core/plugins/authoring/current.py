@@ -1,4 +1,4 @@
-"""Finds the bot and the call for api functions that get no context."""
+"""Finds the running bot and call for those functions of `nekro_core.api` that get no context."""
 
 from nekro_core.chat import ChatKey, ChatKeyError
 from nekro_core.plugins.authoring.binding import effective_binding
@@ -10,7 +10,7 @@ from nekro_core.tools.outcome import ToolFailure
 
 
 class NoCurrentBot(NekroError, RuntimeError):
-    """A function of the api was called while no plugin's code ran for a bot."""
+    """A function of `nekro_core.api` was called by code that no bot has called."""
 
 
 def current_services() -> Services:

@@ -31,7 +31,7 @@ class SandboxMethod:
 
     Attributes:
         method_type: What the function's result does to the turn.
-        name: The function's name for the AI, if it is an identifier.
+        name: A name of the function for the AI; used only if it is a Python identifier.
         description: What the prompt says about the function.
         func: The function.
         needs_chat: Whether the function sends to the chat or reads from it.
@@ -54,7 +54,7 @@ class MsgSignal(IntEnum):
     """What a message hook returns. Existing plugins return the numbers instead."""
 
     FORCE_TRIGGER = -1
-    """The bot answers, whatever its trigger decides."""
+    """The bot answers the message, even if its trigger would not."""
     CONTINUE = 0
     """The plugin has no opinion."""
     BLOCK_TRIGGER = 1
@@ -126,9 +126,9 @@ class Mounting:
         self.cleanup_method: Lifecycle | None = None
         self.on_user_message_method: MessageMethod | None = None
         self.wants_chat_message = False
-        """Whether the message hook's second parameter is annotated `nekro_core.chat.ChatMessage`.
-        Any other hook gets the message in the form that plugins of other bots use, if the bot can
-        make that form."""
+        """Whether the message hook's second parameter is annotated with
+        `nekro_core.chat.ChatMessage`. Otherwise the hook gets the message in the form that plugins
+        of other bots use, if the bot can make that form."""
         self.on_system_message_method: SystemMethod | None = None
         self.on_channel_reset_method: ResetMethod | None = None
         self.on_user_erase_method: EraseMethod | None = None
@@ -289,7 +289,7 @@ class Mounting:
 
 
 def _second_annotation(function: Callable[..., Any]) -> Any:
-    """Get the class that annotates a function's second parameter; None if there is none."""
+    """Get the annotation of a function's second parameter; None if it has none."""
     try:
         parameters = [*inspect.signature(function).parameters.values()]
     except (TypeError, ValueError):
@@ -297,7 +297,8 @@ def _second_annotation(function: Callable[..., Any]) -> Any:
     annotation = parameters[1].annotation if len(parameters) > 1 else None
     if not isinstance(annotation, str):
         return annotation
-    # A text: the annotation is in quotation marks or under ``from __future__ import annotations``.
+    # The annotation is a text: it is written in quotation marks, or the module has
+    # ``from __future__ import annotations``. So look up the name.
     first, *rest = annotation.strip("'\"").split(".")
     named = getattr(inspect.unwrap(function), "__globals__", {}).get(first)
     for each in rest:

@@ -16,7 +16,7 @@ Undo = Callable[[], Awaitable[object] | None]
 
 
 class UndoStack:
-    """Holds undo steps. They run in reverse order, each of them once."""
+    """Holds undo steps. `undo` runs them in reverse order, each step once."""
 
     def __init__(self) -> None:
         self._undo: dict[object, tuple[str, Undo]] = {}

@@ -4,14 +4,15 @@ import asyncio
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether an exception means that the current task is being cancelled or its coroutine closed.
-    Such an exception is not the plugin's fault. Call this in the frame that caught the exception.
+    """Return True if an exception means that the current task is being cancelled or its coroutine
+    closed. Such an exception is not the plugin's fault. Call this in the frame that caught the
+    exception.
 
-    Any other exception is the plugin's fault and must not be raised further, whatever its class. A
-    `KeyboardInterrupt` that a plugin raises would end the event loop. A `CancelledError` of
-    another, cancelled task would end the chat's turn. When Python closes a coroutine, it raises
-    `GeneratorExit` in the coroutine's own frame. So a `GeneratorExit` whose traceback has deeper
-    frames was raised by a plugin.
+    Any other exception is the plugin's fault and must not be raised further, whatever its class:
+    if a plugin raises a `KeyboardInterrupt`, it would end the event loop; if a plugin awaits a task
+    that was cancelled, the `CancelledError` would end the chat's turn. When Python closes a
+    coroutine, it raises `GeneratorExit` in the coroutine's own frame. So if the traceback of a
+    `GeneratorExit` has deeper frames, a plugin has raised it.
     """
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()

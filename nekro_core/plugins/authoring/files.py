@@ -19,8 +19,8 @@ from nekro_core.system.sync_bridge import wait_for
 from nekro_core.tools.outcome import ToolFailure
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
-"""The largest file that is read from a box or written to it. The media store's limit is the
-same."""
+"""Maximum size in bytes of a file that is read from a box or written to it. The media store has the
+same limit."""
 
 Source = TypeVar("Source", str | Path, str | bytes | Path)
 _URL_STARTS = ("http://", "https://", "data:", "base64://")
@@ -28,7 +28,7 @@ _BOX_STARTS = (f"{HOME}/", f"{SHARED}/", f"{UPLOADS}/")
 
 
 def is_url(source: object) -> TypeGuard[str]:
-    """Whether a source is a URL to fetch and not a path of the box."""
+    """Return True if a source is a URL, which must be fetched; False if it is a path of the box."""
     return isinstance(source, str) and source.startswith(_URL_STARTS)
 
 
@@ -141,14 +141,14 @@ class BoxFileSystem:
         return await self._put(f"{HOME}/{plain or 'file'}", data)
 
     def meant(self, source: Source) -> Source:
-        """Turn a `Path` that a plugin made only from the model's text into a path of the box, so
-        that the model cannot name files of the host.
+        """Make the model unable to name files of the host: if a plugin made a `Path` only from the
+        model's text, turn it into a path of the box.
 
         Args:
             source: A path, text or bytes.
 
         Returns:
-            Such a path as ``str``; any other source unchanged.
+            Such a `Path` as ``str``, which means a path of the box. Any other source unchanged.
         """
         told = isinstance(source, Path) and self._mirror.is_given_path(source)
         return str(source) if told else source
@@ -300,8 +300,8 @@ class BoxFileSystem:
             await to_thread.run_sync(lambda: copy.unlink(missing_ok=True))
             return
         await to_thread.run_sync(self._written, copy, data)
-        # Do not copy this file back: it comes from the box. Only files that the plugin writes are
-        # copied into the box.
+        # Mark the file, so that `hand_in` does not copy it back into the box. Only files that the
+        # plugin wrote must be copied.
         self._mirror.call.handed_in.add(copy)
 
     def _written(self, copy: Path, data: bytes) -> None:
@@ -319,8 +319,8 @@ class BoxFileSystem:
             raise ToolFailure(f"{path!r}: {error}") from None
 
     def _on_the_host(self, path: str) -> Path | None:
-        """Get the host's copy of a file of the box. Only received files have a copy; if there is no
-        box, all files have one."""
+        """Get the copy on the host of a file of the box; None if there is none. Received files
+        have a copy. If there is no box, files are stored only on the host."""
         received = path.startswith(f"{UPLOADS}/")
         if not received and (self._box is not None or not path.startswith(_BOX_STARTS)):
             return None

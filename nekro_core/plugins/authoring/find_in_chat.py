@@ -10,9 +10,9 @@ from nekro_core.tools.outcome import ToolFailure
 _NUMBER = re.compile(r"(?:message +)?#?(?P<seq>[0-9]{1,18})")
 """A record's number, as prompts show it."""
 _LISTED = 10
-"""How many known people or messages an error text names: the newest ones."""
+"""Maximum number of people or messages that an error text lists, the newest."""
 _SHOWN = 40
-"""How many characters of a name or a message an error text shows."""
+"""Maximum number of characters of a name or a message in an error text."""
 
 
 def find_person(records: Sequence[Record], wanted: str, asker: Mention) -> Mention:
@@ -23,9 +23,9 @@ def find_person(records: Sequence[Record], wanted: str, asker: Mention) -> Menti
     people.setdefault(asker.user_id, asker.name)
     people.pop(EVERYONE, None)
     wanted = wanted.strip()
-    if wanted not in people:  # the id itself begins with @ on some platforms
+    if wanted not in people:  # on some platforms ids begin with @, so try the whole text first
         wanted = wanted.removeprefix("@").strip()
-    if wanted == EVERYONE:  # even if a person wrote it or mentioned everybody
+    if wanted == EVERYONE:  # never allowed, even if people of the chat have mentioned everybody
         raise ToolFailure("you cannot mention everybody: give the user ids of those you mean")
     if wanted and wanted in people:
         return Mention(wanted, people[wanted])
@@ -44,9 +44,9 @@ def find_person(records: Sequence[Record], wanted: str, asker: Mention) -> Menti
 
 
 def find_message(records: Sequence[Record], wanted: str, asking: str) -> str:
-    """Find a message by its id in the records (oldest first); ``asking``, the id of the message
-    that the agent answers, is valid too. ``#311`` is also the message that prompts show under this
-    number. Raises `ToolFailure`, whose text names the newest messages."""
+    """Find a message in the records (oldest first) by its id, or by the number under which prompts
+    show it, such as ``#311``. ``asking``, the id of the message that the agent answers, is valid
+    too. Returns the id. Raises `ToolFailure`, whose text lists the newest messages."""
     wanted = wanted.strip()
     known = {record.message_id: record for record in records if record.message_id}
     if wanted and (wanted in known or wanted == asking):
@@ -87,7 +87,7 @@ def _people(records: Sequence[Record]) -> dict[str, str]:
 
 
 def _is_written(records: Sequence[Record], wanted: str) -> bool:
-    """Whether a person's message contains this id as a separate word."""
+    """Return True if a message of a person contains this id as a separate word."""
     if not re.fullmatch(r"[\w.:@=/+-]{1,120}", wanted):
         return False
     whole = re.compile(rf"(?<![\w-]){re.escape(wanted)}(?![\w-])")

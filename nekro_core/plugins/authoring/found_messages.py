@@ -1,4 +1,4 @@
-"""What plugins get when they search a chat's messages."""
+"""The results that plugins get when they search a chat's messages."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,9 +16,9 @@ class FoundMessage:
         record: The message as it is stored.
         number: Its number in the store. Later messages have larger numbers.
         written: Its time, in the bot's time zone.
-        answers: The number of the message to which it is a reply; 0 if it is none, or if that
-            message is not stored.
-        files: The paths that its pictures, voices, videos and files have in the box.
+        answers: The number of the message to which this message replies; 0 if it is not a reply, or
+            if that message is not stored.
+        files: The paths in the box of the message's pictures, voices, videos and files.
     """
 
     record: Record
@@ -30,12 +30,12 @@ class FoundMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageMatches:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         messages: The messages, best first.
-        incomplete: Whether old messages are not indexed yet, so that they were not searched. This
-            is so for some minutes after an upgrade from a version without a search.
+        incomplete: Whether some old messages were not searched, because they are not indexed yet.
+            This is so for some minutes after an upgrade from a version without a search.
     """
 
     messages: tuple[FoundMessage, ...]

@@ -17,15 +17,15 @@ from stat import S_ISDIR
 from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.binding import current_owner
 from nekro_core.plugins.authoring.call import CallFiles, texts_of
+from nekro_core.plugins.authoring.limits import SHARED_BYTES
 from nekro_core.plugins.authoring.made_files import is_made_now
-from nekro_core.plugins.authoring.services import SHARED_BYTES
 from nekro_core.tools.outcome import InvalidValue, ToolFailure
 
 MOST_ENTRIES = 4096
 """Maximum number of files and folders in a shared folder. Listing that many takes about 10 ms."""
 IN_USE_S = 600.0
-"""A file younger than this many seconds may still be needed by the call that made it. By default no
-call takes longer."""
+"""Seconds. A younger file is not deleted, because the call that made it may still need it. With the
+default settings, no call takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class _Entry:
 class SharedFolderQuota:
     """The size limit of one chat's shared folder. The folder holds copies of files of the box, so
     the oldest files are deleted to make room. Files younger than `IN_USE_S` are not deleted; if
-    only such files remain and a new file does not fit, it is refused.
+    only such files remain and a new file does not fit, the new file is refused.
 
-    Plugins write into the folder directly, so during a call it may exceed the limit by what that
-    call writes.
+    Plugins write into the folder directly, so during a call the folder may exceed the limit by the
+    size of the files that the call writes.
     """
 
     folder: Path
@@ -173,14 +173,16 @@ class HostFiles:
                     yield path
 
     def own_file(self, text: str) -> Path | None:
-        """Get the plugin's own file on the host that a text names; None if it names none.
+        """Get the plugin's own file on the host that a text names; None if the text does not name
+        such a file.
 
-        Files of the chat's folders are always allowed. Otherwise, a text that is part of the call's
-        arguments names no file. A plugin may join its folder with a name that the model chose, so
-        not every other file is allowed. The allowed ones are the plugin's data and package without
-        configuration and databases, and files that the plugin made during this call; see
-        `nekro_core.plugins.authoring.made_files`. Of relative paths, only the latter are meant:
-        others are paths of the box.
+        An absolute path into the chat's folders is always allowed. Any other text that is part of
+        the call's arguments is refused. The last part of the path may still be a name that the
+        model chose and that the plugin has joined with a folder. So only two kinds of files are
+        allowed: files of the plugin's data folder and package, except configurations and databases;
+        and files that the plugin made during this call (see
+        `nekro_core.plugins.authoring.made_files`). A relative path is allowed only for the second
+        kind; all other relative paths are paths of the box.
         """
         if not text or "\0" in text or len(text) > 4096:
             return None
@@ -198,8 +200,8 @@ class HostFiles:
         return real if self._is_own(real, text) else None
 
     def is_given_path(self, path: Path) -> bool:
-        """Whether a path was made only from the text of the model or of a person. Such a path means
-        a file of the box, unless it is in this chat's folders on the host."""
+        """Return True if a path consists only of text of the model or of a person. Such a path
+        means a file of the box. For a path in this chat's folders on the host, return False."""
         if self.box_path(path):
             return False
         text = str(path)

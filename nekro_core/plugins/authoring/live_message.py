@@ -11,10 +11,11 @@ from nekro_core.chat import ChatKey, DeliveryState, Receipt, Segment, Text, plai
 from nekro_core.plugins.authoring.services import MessageEditor
 
 _PREVIEW = 1000
-"""How many characters, the last ones, of an unfinished text are shown, so that the text fits into
+"""Of an unfinished text, only this many characters at its end are shown, so that the text fits into
 one message on every platform."""
 _FAILED = " ⚠"
-"""Marks, in any language, that the text before it is unfinished."""
+"""Added to a text that stays unfinished. It is a sign, because the language of the text is not
+known."""
 
 Render = Callable[[Any], str | Segment | Sequence[Segment]]
 Send = Callable[[Sequence[Segment]], Awaitable[tuple[Receipt, ...]]]
@@ -81,8 +82,7 @@ class LiveMessage:
         else:
             receipts = await self._send(segments)
             if len(receipts) != 1 or not receipts[0].ok or not receipts[0].message_id:
-                # The platform cannot edit what was sent, so the value is sent as one message at the
-                # end.
+                # The bot cannot edit this message, so the final value becomes a separate message.
                 self._every_s = None
                 return
             self._message_id, self._receipts = receipts[0].message_id, receipts

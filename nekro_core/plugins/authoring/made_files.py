@@ -1,9 +1,9 @@
-"""Decides whether a plugin made a file of the host during the present call.
+"""Decides whether a plugin made a file of the host during the running call.
 
-A plugin sends pictures that it has drawn by the text of their path, wherever it has put them: below
-the temporary folder, in a folder of its own below the data folder, below the working folder. The
-base of such a path is the plugin's, but the model may have chosen the file's name. So only files
-are meant that are new, and only in places where nothing of the bot or the system lies.
+A plugin may draw a picture, write it to a file and pass the text of the file's path to the bot. The
+file may be below the temporary folder, below the working folder, or in a folder that the plugin has
+made in the data folder. The plugin chose the folder, but the model may have chosen the file's name.
+So only new files are accepted, and only in places where the bot and the system have no files.
 """
 
 import os
@@ -20,12 +20,12 @@ BOT_FOLDERS = frozenset(
         "uploads", "vectors",
     }
 )  # fmt: skip
-"""The folders of the data folder in which the bot itself writes. A folder of another name belongs
-to a plugin."""
+"""The folders of the data folder in which the bot itself writes. Folders of other names belong to
+plugins."""
 _OF_A_CHAT = re.compile(r"-(private|group|channel)_")
 """Finds the name of a chat's folder below ``uploads``."""
 _NEKRO_ROOT = Path("/app")
-"""Nekro Agent runs in this folder of its container, and plugins write below it."""
+"""The folder of its container in which Nekro Agent runs. Plugins for it write below this folder."""
 _CLOCK_S = 0.01
 """The time of a new file may be too early by this many seconds, because the kernel takes it from
 its last timer tick."""
@@ -41,9 +41,9 @@ def is_made_now(real: Path, text: str, data_dir: Path, began: float) -> bool:
         began: When the plugin's call began, in seconds since 1970.
 
     Returns:
-        Whether the file was made since then by this process's user, and lies below the temporary
-        folder or in a folder that a plugin uses. In the latter, the path must have no ``..``, no
-        link, and no hidden folder.
+        True if this process's user made the file after ``began``, and the file is below the
+        temporary folder or in a folder that plugins use. Outside of the temporary folder, the path
+        must not contain ``..``, a link or a hidden folder.
     """
     facts = real.stat()
     if facts.st_mtime < began - _CLOCK_S or facts.st_uid != os.geteuid():
@@ -61,14 +61,15 @@ def is_made_now(real: Path, text: str, data_dir: Path, began: float) -> bool:
 
 
 def _is_of_a_plugin(data: Path, parts: tuple[str, ...]) -> bool:
-    """Whether a file of the data folder lies in a folder of a plugin."""
+    """Return True if a file of the data folder is in a folder of a plugin."""
     match parts:
         case (folder, _, *_) if folder not in BOT_FOLDERS:
             return _is_visible(parts)
         case ("uploads", folder, _, *_) if not _OF_A_CHAT.search(folder):
             return _is_visible(parts)
         case ("plugins", folder, _, *_):
-            # Beside a plugin that is a single file. Another plugin's folder has one of these files.
+            # A plugin that is a single file may make a folder beside it. A folder with one of these
+            # two files is another plugin.
             others = ("__init__.py", "_manifest.json")
             return _is_visible(parts) and not any(
                 (data / "plugins" / folder / each).exists() for each in others
@@ -77,7 +78,8 @@ def _is_of_a_plugin(data: Path, parts: tuple[str, ...]) -> bool:
 
 
 def _is_below(root: Path, real: Path) -> bool:
-    """Whether a file lies in a folder of ``root``; never of the whole machine."""
+    """Return True if a file is in a subfolder of ``root``. If ``root`` is the root of the file
+    system, return False."""
     if root == Path(root.anchor) or not real.is_relative_to(root):
         return False
     parts = real.relative_to(root).parts

@@ -1,4 +1,4 @@
-"""What plugins may do with the memory of the chat of a call: `AgentCtx.memory`."""
+"""Lets plugins read and change the memory of a call's chat: `AgentCtx.memory`."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ class ChatNote:
     Attributes:
         note_id: The number of the note.
         text: The note.
-        about_id: The platform's id of the person that it is about; empty for the chat.
+        about_id: The platform's id of the person whom the note is about; empty for the chat.
         about_name: The name of that person; may be empty.
         said_by: The platform's id of the person who said it; may be empty.
         kind: ``fact``, ``wish`` or ``decision``.
-        since: Since when it holds, in seconds since 1970.
-        until: Until when it held; 0 while it holds.
+        since: When the note became true, in seconds since 1970.
+        until: When the note stopped being true; 0 if it is still true.
     """
 
     note_id: int
@@ -44,7 +44,7 @@ class KnowledgeEntry:
     """A piece of a document.
 
     Attributes:
-        source: Where it is from: file, page and heading.
+        source: The file, page and heading of the piece.
         text: The piece.
     """
 
@@ -53,8 +53,8 @@ class KnowledgeEntry:
 
 
 class ChatMemory:
-    """The memory of one chat. What was said in other chats cannot be reached, unless an operator
-    has linked them.
+    """The memory of one chat. It does not contain words of other chats, unless an operator has
+    linked the chats.
 
     Args:
         ctx: The context of the call.
@@ -71,19 +71,19 @@ class ChatMemory:
         return found
 
     async def remember(self, text: str, *, about: str = "", kind: str = "fact") -> ChatNote:
-        """Keep a note. A near double of the same person is replaced.
+        """Keep a note. It replaces a note about the same person that says nearly the same.
 
         Args:
             text: The note, at most 500 characters.
-            about: The id or name of the person that it is about; empty for the chat.
+            about: The id or name of the person whom it is about; empty for the chat.
             kind: ``fact``, ``wish`` or ``decision``.
 
         Returns:
             The note.
 
         Raises:
-            ToolFailure: The text is empty or too long, the chat does not know that person, or the
-                person wants nothing to be remembered. The text says which.
+            ToolFailure: The note is empty or too long, the chat does not know that person, or
+                nothing may be remembered about the person. The text of the error says which.
         """
         ctx, keeper = self._ctx, self._keeper
         if kind not in {each.value for each in NoteKind}:
@@ -124,12 +124,12 @@ class ChatMemory:
             raise ToolFailure(str(error)) from None
 
     async def find(self, words: str = "", *, about: str = "", limit: int = 10) -> list[ChatNote]:
-        """Search the notes, also those that do not hold any more.
+        """Search the notes, also those that are no longer true.
 
         Args:
             words: The words; empty for the newest notes.
             about: The id or name of a person; empty for all notes.
-            limit: The largest number of notes, 1 to 50.
+            limit: The maximum number of notes, 1 to 50.
 
         Returns:
             The notes, the best first.
@@ -147,13 +147,14 @@ class ChatMemory:
 
         Args:
             words: The words.
-            limit: The largest number of pieces, 1 to 20.
+            limit: The maximum number of pieces, 1 to 20.
 
         Returns:
             The pieces, the best first.
 
         Raises:
-            ToolFailure: There are no documents here, or they cannot be read.
+            ToolFailure: The bot does not read documents, there are none for this chat, or they
+                cannot be read.
         """
         keeper = self._ctx.services.memory
         if keeper is None or not keeper.settings.knowledge:

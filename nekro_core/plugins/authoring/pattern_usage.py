@@ -1,5 +1,5 @@
-"""Writes the pattern of a command as what people type: ``^/sign\\s+(?P<name>\\S+)$`` becomes
-``/sign <name>``."""
+"""Converts the regular expression of a command into a usage text: ``^/sign\\s+(?P<name>\\S+)$``
+becomes ``/sign <name>``."""
 
 import re
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ _ALTERNATIVES = 6
 
 
 def usage_of_pattern(pattern: str) -> str:
-    """What people type to call a command with this pattern. The pattern itself if it cannot be
-    read, or if it begins with nothing certain."""
+    """Return what people type to call a command with this pattern. Return the pattern itself if it
+    cannot be parsed, or if the text that it matches has no fixed beginning."""
     try:
         parsed = _parser.parse(pattern)
         names = {number: name for name, number in parsed.state.groupdict.items()}
@@ -49,7 +49,7 @@ def _part(kind: Any, value: Any, names: dict[int, str]) -> str:
 
 
 def _one_of(parts: Iterable[Any]) -> str:
-    """One character of a class: the first that the class names."""
+    """Return one character that a character class matches: the first that it names."""
     for kind, value in parts:
         if kind is _constants.LITERAL:
             return chr(value)

@@ -118,8 +118,8 @@ class NekroPlugin(Mounting, Configured):
         is_builtin: Whether it comes with the bot. If another plugin has a command of the same name,
             the other plugin's command is used.
         is_package: Stored as an attribute; has no other effect.
-        i18n_name: The name by BCP 47 tag.
-        i18n_description: The description by BCP 47 tag.
+        i18n_name: The name in each language, by BCP 47 tag.
+        i18n_description: The description in each language, by BCP 47 tag.
         allow_sleep: Whether the plugin sleeps in each chat until the AI searches for one of its
             tools. While it sleeps, the prompt shows ``sleep_brief`` instead of its tools and its
             prompt method's text.
@@ -133,7 +133,7 @@ class NekroPlugin(Mounting, Configured):
     """
 
     is_lenient: ClassVar[bool] = False
-    """Whether handlers that break a rule are accepted; see ``lenient`` of
+    """Whether handlers are accepted that break a rule for handlers; see the argument ``lenient`` of
     `nekro_core.tools.describe.describe`."""
 
     def __init__(  # noqa: PLR0917 - existing plugins may pass them by position
@@ -187,7 +187,7 @@ class NekroPlugin(Mounting, Configured):
         """Problems that the loader found in the plugin; the operator sees them."""
         self.declared: list[object] = []
         self.configuration: PluginConfiguration | None = None
-        """The configuration of a plugin that was written for another bot. None for one whose
+        """The configuration of a plugin that was written for another bot; None if the plugin's
         configuration is a `ConfigBase`."""
         self._owner: PluginOwner | None = current_owner()
         if self._owner is not None and self._owner.key != self.key:
@@ -195,15 +195,14 @@ class NekroPlugin(Mounting, Configured):
 
     @classmethod
     def key_part(cls, field: str, text: str) -> str:
-        """Get the part of the plugin's key that a text makes.
+        """Make a part of the plugin's key from a text.
 
         Args:
             field: ``author`` or ``module_name``.
             text: The author or the module name as the plugin writes it.
 
         Returns:
-            The same text. A class of plugins that accepts any text returns another one for a text
-            that is not valid in a key.
+            The same text. A subclass may return another text if the text is not valid in a key.
 
         Raises:
             ValueError: The text is not valid in a key.
@@ -344,13 +343,14 @@ class NekroPlugin(Mounting, Configured):
         function by its own name, and also by ``name`` if that is an identifier. With
         ``needs_chat=False``, other programs can call the function over MCP without choosing a chat;
         use it only if the function neither sends to the chat nor reads from it. The prompt shows a
-        ``visible`` function in full. It has a single line for a ``deferred`` function until the AI
+        ``visible`` function in full. Of a ``deferred`` function it shows one line until the AI
         searches for the function. An ``unlisted`` function is not in the prompt, but code can call
         it; the prompt of a small model has it if it has worked examples. A ``hidden`` function is
-        not offered. With ``confirms=True``, the
-        result of a ``TOOL`` only confirms what was done: a model that calls functions natively and
-        has written to the chat beside the call is not asked again to read it. Problems with the
-        function are reported after the plugin has been imported.
+        not offered. Problems with the function are reported after the plugin has been imported.
+
+        ``confirms=True`` says that the result of a ``TOOL`` only confirms what was done. A model
+        that calls functions natively is then not asked again only to read this result, if it has
+        written to the chat in the same reply, or if its code has sent a message before the call.
 
         Args:
             method_type: What the method's result does to the turn.

@@ -10,7 +10,8 @@ import keyword
 import re
 
 LONGEST = 64
-"""The most characters of a name that stays as it is. A key is part of file names."""
+"""Maximum number of characters of a name that is used unchanged. Keys are part of file names, which
+must not be too long."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
 _FOLDED = re.compile(r".*-[0-9a-f]{12}\Z", re.DOTALL)
@@ -20,11 +21,11 @@ _SHOWN = 40
 def author_key(author: str) -> str:
     """Get the author's part of a plugin's key.
 
-    A name of at most 64 letters, digits, ``_`` and ``-`` stays as it is, unless it begins with
-    ``-``. Any other name becomes what is left of it, with ``_`` for the rest, then ``-`` and 12
-    hexadecimal digits of its SHA-256: ``Nekro Gopher`` becomes ``Nekro_Gopher-`` and the digits. A
-    name that already ends in such digits is changed as well. So two authors have the same key only
-    if these digits of their hashes are equal, which happens by chance once in 2**48.
+    A name of at most 64 letters, digits, ``_`` and ``-`` is returned unchanged, unless it begins
+    with ``-``. In any other name, the other characters are replaced with ``_``, and ``-`` and 12
+    hexadecimal digits of the name's SHA-256 are appended: ``Nekro Gopher`` becomes
+    ``Nekro_Gopher-`` and the digits. A name that already ends in such digits gets digits too. So
+    two authors have the same key only if these digits are equal, which happens once in 2**48.
     """
     if _PLAIN.match(author) and len(author) <= LONGEST and not _FOLDED.match(author):
         return author
@@ -37,11 +38,11 @@ def module_key(module_name: str) -> str:
     """Get the module's part of a plugin's key, which is also the name before the dot by which code
     calls the plugin's functions.
 
-    An identifier stays as it is. In another name, ``-``, ``.`` and spaces become ``_``:
-    ``nekro-plugin-news`` becomes ``nekro_plugin_news``. If that is no identifier either, other
-    characters become ``_`` as well, and ``_`` and 12 hexadecimal digits of the name's SHA-256
-    follow. If two plugins of one author then have the same key, the second is refused when it is
-    loaded.
+    An identifier is returned unchanged. In any other name, ``-``, ``.`` and spaces are replaced
+    with ``_``: ``nekro-plugin-news`` becomes ``nekro_plugin_news``. If the result is not an
+    identifier, its other characters are replaced with ``_`` too, and ``_`` and 12 hexadecimal
+    digits of the name's SHA-256 are appended. If two plugins of one author then have the same key,
+    the second is refused when it is loaded.
     """
     name = re.sub(r"[-. ]", "_", module_name)
     if name.isascii() and name.isidentifier() and not keyword.iskeyword(name):

@@ -10,10 +10,12 @@ from typing import Any, Protocol, TypeVar
 
 from nekro_core.chat import ChatKey, Receipt, Record, Segment
 from nekro_core.delivery.media_contract import MediaKeeper
-from nekro_core.llm.model import ChatModel, ModelProfile, Price, RequestUsage
+from nekro_core.llm.metered_model import RequestLedger
+from nekro_core.llm.model import ChatModel, Price, RequestUsage
 from nekro_core.media.converter import Picture
 from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.memory.search.finder import MessageFinder
+from nekro_core.plugins.authoring.limits import SHARED_BYTES
 from nekro_core.plugins.authoring.tasks import TaskService
 from nekro_core.plugins.authoring.tool_uses import PluginUses
 from nekro_core.plugins.packages import PackageFolder
@@ -22,10 +24,6 @@ from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.tools import SandboxPool
 from nekro_core.speech.speaker import Speaker
 from nekro_core.timers import TimerService
-
-SHARED_BYTES = 512 * 1024 * 1024
-"""Maximum number of bytes of a chat's shared folder on the host, unless the operator sets another
-number."""
 
 
 class UrlFetcher(Protocol):
@@ -41,15 +39,15 @@ class MessageSender(Protocol):
     async def send(
         self, chat_key: ChatKey, segments: Sequence[Segment], *, run_id: str = ""
     ) -> tuple[Receipt, ...]:
-        """Send segments, in one platform call or several. Returns a receipt for each."""
+        """Send segments, in one or several platform calls. Returns a receipt for each call."""
 
 
 class MessageEditor(Protocol):
     """Edits sent messages (`nekro_core.delivery.Outbox`)."""
 
     def edit_every_s(self, chat_key: ChatKey) -> float | None:
-        """Get the least seconds between two edits of a message in this chat; None if the platform
-        cannot edit messages."""
+        """Get the minimum number of seconds between two edits of a message in this chat; None if
+        the platform cannot edit messages."""
 
     async def edit(
         self, chat_key: ChatKey, message_id: str, segments: Sequence[Segment]
@@ -130,33 +128,11 @@ class PluginDataStore(Protocol):
         """Delete a text. Returns 0 if there was one, 1 if there was none."""
 
 
-class ModelLedger(Protocol):
-    """Counts plugins' requests to models (`nekro_core.plugins.models.metered.UsageLedger`)."""
-
-    def check(self) -> None:
-        """Raise `QuotaExceeded` if the turn of the current call may make no further request."""
-
-    def count(
-        self,
-        usage: RequestUsage,
-        profile: ModelProfile,
-        started: float,
-        *,
-        role: str = "",
-        extra_cost: float = 0.0,
-    ) -> None:
-        """Count a request. ``started`` is the time from `now` at which the request began.
-        ``extra_cost`` is that of models that failed before the one that answered."""
-
-    def now(self) -> float:
-        """Get the time in seconds since 1970."""
-
-
 class ModelEndpoints(Protocol):
     """The models that plugins may use (`nekro_core.plugins.models.endpoints.PluginModels`)."""
 
     @property
-    def ledger(self) -> ModelLedger:
+    def ledger(self) -> RequestLedger:
         """The ledger that counts all requests."""
 
     async def chat(
@@ -179,10 +155,11 @@ class ModelEndpoints(Protocol):
 
 
 class PayloadRedactor(Protocol):
-    """Removes a person from payloads, the data that is stored with vectors."""
+    """Removes a person from payloads. A payload is the data that is stored with a vector."""
 
     def is_about(self, payload: dict[str, Any]) -> bool:
-        """Whether a payload is about the person. If so, its point is deleted."""
+        """Return True if a payload is about the person. The vector and its payload are then
+        deleted."""
 
     def value(self, payload: Any) -> Any:
         """Get the payload without the person."""
@@ -195,7 +172,8 @@ class VectorStore(Protocol):
         """Get the client through which plugins use the store. All plugins share one client."""
 
     def open_client(self) -> Any:
-        """The same, for a thread. Blocks while the client's code is imported."""
+        """Get the same client as `client`. Call this only in a thread: it blocks while the client's
+        code is imported."""
 
     async def forget(self, forgotten: PayloadRedactor) -> int:
         """Delete the points that are about a person, and remove the person from other points.
@@ -228,7 +206,7 @@ class Services:
         chat_name: Returns the name of a group or channel; empty if it is not known.
         may_send_elsewhere: Keys of the plugins that may write to other chats than the chat of the
             call. The set changes when the operator changes this setting.
-        shared_bytes: The largest number of bytes of a chat's shared folder.
+        shared_bytes: The maximum size of a chat's shared folder, in bytes.
         editor: Edits sent messages.
         pictures: Makes copies of pictures for a model.
         boxes: Makes new boxes for cells (`nekro_core.reactive`).
@@ -244,7 +222,8 @@ class Services:
         memory: Keeps notes of chats.
         uses: Counts the calls of tools and the errors of plugins.
         tool_choices: Which tools the operator has switched off in a chat.
-        extensions: Objects of higher rooms, by their class; see `extension`.
+        extensions: Objects of rooms on higher floors, which this room cannot import, by their
+            class; see `extension`.
     """
 
     outgoing: MessageSender

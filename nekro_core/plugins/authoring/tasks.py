@@ -113,10 +113,10 @@ class TaskType(msgspec.Struct, frozen=True):
 
 
 class AwaitableBool(int):
-    """A bool that can be awaited and called. Some plugins write ``task.cancel(id)``, others ``await
-    task.cancel(id)``; some write ``handle.is_cancelled``, others ``handle.is_cancelled()``. With
-    this class, each form works. A plain bool cannot be awaited or called, and a method that is not
-    called is always true."""
+    """A bool that can also be awaited and called. Some plugins write ``task.cancel(id)``, others
+    ``await task.cancel(id)``; some write ``handle.is_cancelled``, others ``handle.is_cancelled()``.
+    With this class, all forms work. A plain bool cannot be awaited or called. If ``is_cancelled``
+    were a method, it would count as true wherever a plugin does not call it."""
 
     def __call__(self) -> bool:
         """Get the value as a bool."""
@@ -140,8 +140,8 @@ class AwaitableInt(int):
 
 
 _MAX_KEPT = 64
-"""Maximum number of keys that may have a waiting task or an unread value. `AsyncTaskHandle.notify`
-refuses further keys."""
+"""Maximum number of keys of one handle that have a waiting task or an unread value.
+`AsyncTaskHandle.notify` refuses further keys."""
 
 
 class WaitCancelled(NekroError):
@@ -149,7 +149,7 @@ class WaitCancelled(NekroError):
 
 
 class _Slot:
-    """The value of one key, and an event that is set when the value is."""
+    """The value of one key, and an event that is set when the value is set."""
 
     def __init__(self) -> None:
         self.decided = anyio.Event()
@@ -334,10 +334,10 @@ class TaskService(Protocol):
         """Get the newest report of a task; None for an unknown task."""
 
     def is_running(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
-        """Whether a task is running."""
+        """Return True if a task is running."""
 
     def cancel(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
-        """Cancel a task. False if it does not run."""
+        """Cancel a task. Returns False if it does not run."""
 
     def stop_all(self) -> AwaitableInt:
         """Cancel all tasks. Returns how many were running."""

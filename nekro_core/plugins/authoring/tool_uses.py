@@ -9,9 +9,9 @@ from pathlib import Path
 from nekro_core.tools.tool import Tool
 
 _MOST_CHARS = 2000
-"""Longest stored text of an error, in characters."""
+"""Maximum number of characters of an error that are stored."""
 _MOST_TOOLS = 5000
-"""Maximum number of tools that are counted. A plugin may make new ones all the time."""
+"""Maximum number of tools that are counted, because a plugin may make new tools again and again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class PluginFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolUse:
-    """How a tool was used. ``seconds`` is the time of all its calls together."""
+    """The counters of one tool. ``seconds`` is the sum of the durations of all its calls."""
 
     calls: int = 0
     errors: int = 0
@@ -37,7 +37,7 @@ class ToolUse:
 
 @dataclass(slots=True)
 class CallNote:
-    """What is noted about one call: why it failed, or an empty text, and the exception."""
+    """The outcome of one call: the reason why it failed, or an empty text, and the exception."""
 
     text: str = ""
     error: BaseException | None = None
@@ -55,8 +55,8 @@ class PluginUses:
 
     @contextmanager
     def call(self, tool: Tool) -> Iterator[CallNote]:
-        """Count a call of a tool. Put the reason into the note if the call fails. A call that is
-        cancelled is not counted."""
+        """Count a call of a tool, which runs in the block. If the call fails, put the reason into
+        the yielded note. A call that is cancelled is not counted."""
         note, began = CallNote(), self.clock()
         yield note
         key = (tool.owner, tool.name)
@@ -77,11 +77,11 @@ class PluginUses:
         self._keep(plugin, self._fault(what, "", error, own, ""))
 
     def tools_of(self, plugin: str) -> Mapping[str, ToolUse]:
-        """The use of each tool of a plugin that was called, by the tool's name."""
+        """Return the counters of those tools of a plugin that were called, by the tools' names."""
         return {name: use for (owner, name), use in self._tools.items() if owner == plugin}
 
     def errors_of(self, plugin: str) -> tuple[int, PluginFault | None]:
-        """How many errors a plugin had, in tools and hooks, and the last one."""
+        """Return the number of errors of a plugin, in tools and hooks, and the last error."""
         return self._faults.get(plugin, (0, None))
 
     def _keep(self, plugin: str, fault: PluginFault) -> None:
@@ -100,8 +100,8 @@ class PluginUses:
 
 
 def own_line(error: BaseException, own: str) -> str:
-    """The last ``file:line`` of an error's traceback in the folder or file ``own``; empty if there
-    is none."""
+    """Return the innermost ``file:line`` of an error's traceback that is in the folder or file
+    ``own``; empty if there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     inside = [each for each in frames if own and each.filename.startswith(own)]
     return f"{inside[-1].filename}:{inside[-1].lineno}" if inside else ""

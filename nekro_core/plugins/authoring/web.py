@@ -62,7 +62,7 @@ class WebhookRequest:
 
 
 _NO_ACCOUNT = "webhook"
-"""An instance that is the instance of no account."""
+"""An instance that no account has."""
 
 
 def no_chat_key(endpoint: str) -> ChatKey:
@@ -71,5 +71,5 @@ def no_chat_key(endpoint: str) -> ChatKey:
 
 
 def is_no_chat(chat: ChatKey) -> bool:
-    """Whether `no_chat_key` made this key."""
+    """Return True if `no_chat_key` made this key."""
     return chat.instance == _NO_ACCOUNT

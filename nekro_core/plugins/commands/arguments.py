@@ -49,7 +49,7 @@ def Arg(  # noqa: N802 - existing plugins use this name
         positional: Whether values without a name go to this argument first.
         greedy: Whether the argument takes the rest of the line as typed.
         choices: The values that are accepted; None for any.
-        range: The least and the greatest number, or length of a text; None for any.
+        range: The minimum and the maximum of a number, or of the length of a text; None for any.
         prompt_hint: The text that asks the person for the argument if it is missing.
 
     Returns:

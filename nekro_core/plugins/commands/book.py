@@ -38,7 +38,7 @@ class RegisteredCommand(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def long_name(self) -> str:
-        """The name with the module, which no other plugin's command has."""
+        """The name with the module: ``module:name``. Commands of other plugins cannot have it."""
         return f"{self.module}:{self.command.name}"
 
     @property
@@ -122,8 +122,8 @@ class CommandRegistry:
         plugin.effects.add(f"command {spoken.usage}", partial(self._unlist, plugin, spoken))
 
     def spoken(self, adapter: str) -> list[tuple[NekroPlugin, SpokenCommand]]:
-        """The commands that plugins find in messages themselves, by plugin, in chats of an
-        adapter."""
+        """Return the commands that plugins find in messages themselves and that are available in
+        chats of an adapter, each with its plugin."""
         here = [both for both in self._spoken if adapter in (both[0].support_adapter or (adapter,))]
         return sorted(here, key=lambda both: (both[0].module_name, both[1].usage))
 
@@ -144,7 +144,8 @@ class CommandRegistry:
             return found
         best = min(map(self._rank, found))
         first = [entry for entry in found if self._rank(entry) == best]
-        # A plugin may use a name twice: for one command and as an alias of another command.
+        # If one plugin uses a name twice (for one command and as an alias of another command), the
+        # first command is meant.
         return first[:1] if len({entry.owner for entry in first}) == 1 else first
 
     def members(self, group: str, adapter: str) -> list[RegisteredCommand]:

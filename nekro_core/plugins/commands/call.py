@@ -66,8 +66,8 @@ async def _segments(ctx: AgentCtx, part: CommandOutputSegment) -> Sequence[Segme
 
 LANGS = {"en": SupportedLang.EN_US, "zh": SupportedLang.ZH_CN, "ja": SupportedLang.JA_JP}
 _OLDER = 50
-"""How many records are read to guess the language of a chat. Commands such as ``/help`` show no
-language, so the newest ten records may not be enough."""
+"""Number of records that are read to guess the language of a chat. Records such as ``/help`` are in
+no language, so the newest ten records may not be enough."""
 
 
 class ContextFactory(Protocol):
@@ -80,8 +80,8 @@ class ContextFactory(Protocol):
 
 
 class CommandCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that a person typed, or, if ``wait`` is set, the person's reply to that
-    question."""
+    """A call of a command. The person typed the command or, if ``wait`` is set, replied to the
+    question ``wait``."""
 
     entry: RegisteredCommand
     record: Record
@@ -292,7 +292,7 @@ class CommandRunner:
 
 
 def usage_of(entry: RegisteredCommand, prefix: str, lang: str) -> str:
-    """Get the usage line of a command: the one its author wrote, else one made from its
+    """Get the usage line of a command: the line that its author wrote, or a line made from its
     arguments."""
     if given := entry.command.usage_in(lang):
         return given

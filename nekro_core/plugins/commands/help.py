@@ -81,7 +81,8 @@ def help_command(
             shown = name[:40]
             return CmdCtl.failed(say("command.help.unknown", context.lang, name=shown))
         family = book.family(name)
-        # The message must not begin with a command: another bot in the group could run it.
+        # The message must not begin with the name of a command: another bot in the group could take
+        # the message for the command.
         title = family.description if family and family.description else ""
         head = [title or say("command.help.one", context.lang)]
         return CmdCtl.message("\n".join([*head, *(one(entry, context) for entry in found)]))

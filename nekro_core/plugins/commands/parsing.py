@@ -39,9 +39,9 @@ class Word(msgspec.Struct, frozen=True):
 def split_words(line: str) -> list[Word]:
     """Split a line into words.
 
-    A quote at the beginning of a word or value opens a quoted text if a closing quote follows, and
-    a blank or the end of the line after that. Any other quote is a plain character, as in
-    ``don't``. In a quoted text, ``\\"`` stands for a quote.
+    A quote at the beginning of a word or value opens a quoted text if there is a closing quote that
+    a blank or the end of the line follows. Any other quote is a plain character, as in ``don't``.
+    In a quoted text, ``\\"`` stands for a quote.
     """
     words: list[Word] = []
     endless: set[str] = set()
@@ -83,8 +83,9 @@ _LONGEST_NAME = 3 * MAX_NAME
 def command_line_of(record: Record) -> str:
     """Get the text of a record without pictures and files. Mentions become user ids.
 
-    A mention at the beginning says whom the message is for; it is left out. If the message begins
-    with a mention and is not for this bot, the text is empty: the command is for another bot.
+    A mention at the beginning says to whom the message is addressed; it is left out. If the message
+    begins with a mention and is not addressed to this bot, the text is empty, because the command
+    is meant for another bot.
     """
     parts: list[str] = []
     addressed = False
@@ -114,7 +115,8 @@ def command_word(line: str) -> tuple[str, str]:
 
 _SHOWN = 40
 _OF_A_QUESTION = "context_data"
-"""The parameter that gets the context of a question. A person cannot set it by typing its name."""
+"""The parameter that gets the ``context_data`` of a question. A person cannot set it by typing its
+name."""
 
 
 class ArgumentFault(StrEnum):
@@ -157,7 +159,7 @@ def read_arguments(
     named: list[Word] = []
     for word in split_words(line):
         parameter = known.get(folded(word.name)) if word.name else None
-        # A person must not set the question's context by typing this name.
+        # A person must not set `_OF_A_QUESTION` by typing this name.
         own = folded(word.name) == _OF_A_QUESTION
         if own or (parameter is None and not (word.name and signature.open)):
             loose.append(word)
@@ -240,8 +242,8 @@ def _converted(parameter: CommandParameter, text: str) -> Any:
 
 
 def read_answer(signature: CommandSignature, line: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the handler's keyword arguments from the reply to a question. ``data`` is the context of
-    the question.
+    """Read the handler's keyword arguments from the reply to a question. ``data`` is the
+    ``context_data`` of the question.
 
     If only one parameter has no value yet, it gets the whole line, since people reply in free text.
     Raises `BadArgument`.

@@ -1,4 +1,4 @@
-"""Stores the questions of commands that wait for a person's next message, over restarts."""
+"""Keeps the questions of commands that wait for a person's next message, also over restarts."""
 
 import hashlib
 import json
@@ -40,9 +40,10 @@ class QuestionStore(Protocol):
 class PendingQuestion(msgspec.Struct, frozen=True, eq=False):
     """An open question to one person in one chat.
 
-    ``entry`` is the command that gets the answer. ``until`` is the deadline, on the event loop's
-    clock. At the deadline ``late`` is called, which sends the text ``said``. ``after`` is the
-    number of the record that led to the question. The record of an answer has a higher number.
+    ``entry`` is the command that gets the answer. ``until`` is the deadline, as a time of the event
+    loop's clock. At the deadline ``late`` is called, which sends the text ``said``. ``after`` is
+    the number of the record that led to the question. Only records with a higher number can be
+    answers.
     """
 
     key: _Key
@@ -103,8 +104,8 @@ class PendingQuestions:
         self._wait(PendingQuestion((chat_key, user_id), entry, question, until, late, said, after))
 
     def reopen(self, wait: PendingQuestion) -> None:
-        """Wait again, because the person's message was not a valid answer. The deadline stays the
-        same. Raises `TooManyQuestions`."""
+        """Wait for another answer, because the person's message was not a valid one. The deadline
+        stays the same. Raises `TooManyQuestions`."""
         self._wait(msgspec.structs.replace(wait, over=anyio.Event()))
 
     def _wait(self, wait: PendingQuestion) -> None:
@@ -114,8 +115,8 @@ class PendingQuestions:
         if len(self._open) >= MAX_PENDING:
             raise TooManyQuestions(f"{MAX_PENDING} commands wait for an answer already")
         self._open[key] = wait
-        # If the task is cancelled before its first step, its ``finally`` does not run. In this
-        # case, the undo step drops the question.
+        # If the task below is cancelled before its first step, its ``finally`` does not run. In
+        # this case, the undo step drops the question.
         forget = plugin.effects.add("a question to a person", lambda: self._drop(wait))
 
         async def watch() -> None:
@@ -136,15 +137,15 @@ class PendingQuestions:
             self._keeper.put(row)
 
     def take(self, chat_key: ChatKey, user_id: str, seq: int) -> PendingQuestion | None:
-        """Get the question that this person's message answers, and close the question. None if no
+        """Close the question that this person's message answers, and return it. Returns None if no
         question is open."""
         wait = self._open.get((chat_key, user_id)) if user_id else None
         return self.close(wait.key) if wait is not None and seq > wait.after else None
 
     async def at_work(self, wait: PendingQuestion, seq: int) -> None:
-        """Store that the record of this number was the answer, before the command gets the answer.
-        So after a restart the command does not run again, and the agent does not answer the
-        record."""
+        """Store that the record with this number is the answer. Call this before the command gets
+        the answer: after a restart, the command then does not run again, and the agent does not
+        answer the record."""
         if self._keeper is not None:
             row = WaitingRow(
                 kind=ANSWER,
@@ -156,7 +157,7 @@ class PendingQuestions:
             await self._keeper.put(row)
 
     def done(self, seq: int) -> None:
-        """Delete the row that `at_work` stored: the command has processed the answer."""
+        """Delete the row that `at_work` stored, because the command has processed the answer."""
         if self._keeper is not None:
             self._keeper.forget(ANSWER, str(seq))
 

@@ -29,8 +29,8 @@ from nekro_core.system.keyed_queue import KeyedLimiter
 from nekro_core.tools.outcome import ToolFailure
 
 _TOLD_LATE_S = 3600.0
-"""If a question's deadline passed while the bot was down, its chat gets a message only if that was
-at most this many seconds ago."""
+"""If a question's deadline passed while the bot did not run, the chat gets the message about it
+only if the deadline was at most this many seconds ago."""
 
 
 async def restore_questions(
@@ -90,8 +90,8 @@ Start = Callable[[CommandJob], object]
 class CommandRouter:
     """Checks every record for a command before the agent gets the record. A command never wakes the
     agent, but the model sees the command and its answer in the history. ``adapter_of`` returns the
-    adapter of an instance. ``language`` returns the language of all answers; empty for the language
-    of people's messages."""
+    adapter of an instance. ``language`` returns the language of all answers; if it returns an empty
+    text, answers are in the language of people's messages."""
 
     def __init__(
         self,
@@ -126,12 +126,12 @@ class CommandRouter:
 
     @property
     def at_work(self) -> int:
-        """The number of commands that run or wait for their turn, plus the number of open
+        """The number of commands that run or wait until they may run, plus the number of open
         questions."""
         return len(self._at_work) + len(self._waits)
 
     def is_busy(self, chat_key: ChatKey) -> bool:
-        """Whether a command of this chat runs or waits for its turn."""
+        """Return True if a command of this chat runs or waits until it may run."""
         return self._at_work.callers(chat_key) > 0
 
     def on_record(self, record: Record, start: Start) -> str:
@@ -144,7 +144,9 @@ class CommandRouter:
         user = record.sender.user_id
         if (found := self._typed(record)) is not None:
             if record.from_history:
-                return ""  # Only commands: an answer to an open question is new.
+                # Do not run commands of messages that were fetched from the platform's history. An
+                # answer to an open question is accepted below: it is newer than the question.
+                return ""
             entries, line = found
             self._waits.close((record.chat_key, user))
             if len(entries) == 1:
@@ -162,9 +164,9 @@ class CommandRouter:
         return wait.entry.long_name
 
     async def restore(self) -> set[int]:
-        """Restore the open questions of an earlier process. Returns the numbers of the records
-        whose answers its commands were still processing; the agent must not answer these records.
-        Call this once, after the plugins were loaded. Raises `StoreUnavailable`."""
+        """Restore the open questions of an earlier process. Returns the numbers of the records that
+        are answers which commands of that process were still processing; the agent must not answer
+        these records. Call this once, after the plugins were loaded. Raises `StoreUnavailable`."""
         return await restore_questions(self._waits, self.book, self._context_for)
 
     def forget(self, chat_key: ChatKey, user_id: str) -> None:
@@ -172,13 +174,15 @@ class CommandRouter:
         self._waits.close((chat_key, user_id))
 
     def is_privileged(self, record: Record) -> bool:
-        """Whether the operator gave the author of a record the permission ``advanced`` or more."""
+        """Return True if the operator gave the author of a record the permission ``advanced`` or
+        more."""
         adapter = self._adapter_of(record.chat_key.instance)
         standing = self._access.standing(record.chat_key, adapter, record.sender)
         return standing.allows(CommandPermission.ADVANCED)
 
     def is_command(self, record: Record) -> bool:
-        """Whether a record is a command. Used for records that an earlier process received."""
+        """Return True if a record is a command. Used for records that an earlier process
+        received."""
         return record.author is Author.PERSON and self._typed(record) is not None
 
     def _typed(self, record: Record) -> tuple[list[RegisteredCommand], str] | None:

@@ -27,10 +27,11 @@ from nekro_core.system.documents import DocumentConflict, DocumentStore, FileDoc
 from nekro_core.system.errors import NekroError
 
 DOCUMENTS = ("plugin_data/*/config.yaml", "plugins/*/config.toml")
-"""The documents with configurations, in the form of `DocumentStore.listed`. The second kind belongs
-to plugins of other bots, and is in the folder of the plugin itself."""
+"""Patterns of the names of the files with configurations, for `DocumentStore.listed`. The second
+pattern is for plugins of other bots, whose configuration is in the folder of the plugin's code."""
 _REMEMBERED = 64
-"""Number of revisions whose values are remembered, to say what somebody else has changed."""
+"""Maximum number of revisions whose values are remembered. They are needed to say which values
+somebody else has changed."""
 
 
 class NoConfiguration(NekroError, LookupError):
@@ -38,8 +39,9 @@ class NoConfiguration(NekroError, LookupError):
 
 
 class ConfigurationChanged(NekroError):
-    """The file was changed since the form was read, and nothing was written. ``changed`` has the
-    places of the changed values; empty if they are not known. ``revision`` is the present one."""
+    """The file has changed since the form was read, so nothing was written. ``changed`` has the
+    places of the changed values; empty if they are not known. ``revision`` is the present revision
+    of the file."""
 
     def __init__(self, text: str, changed: tuple[str, ...], revision: str) -> None:
         super().__init__(text)
@@ -49,8 +51,8 @@ class ConfigurationChanged(NekroError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange:
-    """One value that was changed. ``place`` is for example ``server.port``. Of a secret, the values
-    only say whether it is set."""
+    """One value that was changed. ``place`` is for example ``server.port``. For a secret, the old
+    and new value only say whether it is set."""
 
     place: str
     old: Any
@@ -78,14 +80,15 @@ class ConfigurationForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigurationChange:
-    """What a form has changed.
+    """The outcome of `PluginConfigurations.write`.
 
     Attributes:
         plugin: The plugin's key.
         revision: Identifies the new content of the file.
         changes: The changed values.
         reloaded: Whether the plugin was loaded again.
-        undo: The values that take the change back, without secrets; None if a secret was changed.
+        undo: Values that undo the change if they are written, without secrets. None if a secret was
+            changed, because such a change cannot be undone.
     """
 
     plugin: str
@@ -100,7 +103,7 @@ class PluginConfigurations:
 
     Args:
         registry: The plugins.
-        documents: Stores the files of the data folder; by default as files alone.
+        documents: Writes the files of the data folder. The default only writes files.
     """
 
     def __init__(self, registry: PluginRegistry, documents: DocumentStore | None = None) -> None:
@@ -111,7 +114,8 @@ class PluginConfigurations:
         self._seen: dict[tuple[str, str], Mapping[str, Any]] = {}
 
     def has_form(self, plugin: str) -> bool:
-        """Whether a plugin, by key or item, is loaded and has a configuration."""
+        """Return True if a plugin is loaded and has a configuration. ``plugin`` is its key or
+        item."""
         try:
             self._found(plugin)
         except (NoConfiguration, LookupError):
@@ -119,8 +123,8 @@ class PluginConfigurations:
         return True
 
     async def form(self, plugin: str) -> ConfigurationForm:
-        """Get the form of a plugin by key or item. Raises `UnknownPlugin` if the plugin is not
-        loaded, and `NoConfiguration`."""
+        """Get the form of a plugin. ``plugin`` is its key or item. Raises `UnknownPlugin` if the
+        plugin is not loaded, and `NoConfiguration`."""
         loaded, own = self._found(plugin)
         revision = _revision(own.path)
         with loaded.acting():
@@ -178,7 +182,7 @@ class PluginConfigurations:
     async def _write(self, key: str, own: PluginConfiguration, text: str, expected: str) -> None:
         try:
             name = own.path.relative_to(self._data).as_posix()
-        except ValueError:  # The plugin's folder is somewhere else, so it is no shared document.
+        except ValueError:  # The file is not below the data folder, so it is not a document.
             await anyio.to_thread.run_sync(write_whole, own.path, text.encode())
             return
         found = await self._documents.read(name)
@@ -188,7 +192,7 @@ class PluginConfigurations:
             revision = found.revision if found else None
             await self._documents.write(name, text, expected=revision)
         except DocumentConflict:
-            # Another process wrote first. Its text is in the file now.
+            # Another process has written the file in the meantime. Say which values differ.
             self._refuse_old(key, own, expected)
             raise
 
@@ -238,7 +242,8 @@ def _undo(
 
 
 def _read(own: PluginConfiguration) -> dict[str, Any]:
-    """The values in the file; the defaults if it cannot be used, so that a form can correct it."""
+    """Return the values in the file. If the file cannot be used, return the defaults, so that the
+    operator can correct the file with a form."""
     try:
         return own.read()
     except FormRefused:
@@ -272,7 +277,7 @@ def _over(
     above: Place,
     problems: dict[str, str],
 ) -> dict[str, Any]:
-    """Put sent values over the present ones. Tables with fixed names are merged."""
+    """Replace present values with the values that were sent. Tables with fixed names are merged."""
     known = {each.name: each for each in fields}
     made = dict(before)
     for name, value in sent.items():

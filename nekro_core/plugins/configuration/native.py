@@ -1,4 +1,4 @@
-"""The configuration of a `NekroPlugin`: a pydantic model and a YAML file."""
+"""The configuration of a `NekroPlugin`: a pydantic class and a YAML file."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,11 +12,10 @@ from nekro_core.plugins.authoring.plugin import NekroPlugin
 from nekro_core.plugins.forms.configuration import FormRefused, PluginConfiguration
 from nekro_core.plugins.forms.fields import FormField
 from nekro_core.plugins.forms.from_schema import fields_of_schema
-from nekro_core.plugins.forms.yaml_files import changed_yaml
 
 
 def configuration_of(plugin: NekroPlugin) -> PluginConfiguration | None:
-    """The configuration of a loaded plugin; None if it has none."""
+    """Return the configuration of a loaded plugin; None if the plugin has none."""
     if plugin.configuration is not None:
         return plugin.configuration
     return NativeConfiguration(plugin) if plugin.config_class is not ConfigBase else None
@@ -62,6 +61,9 @@ class NativeConfiguration:
     def new_text(self, values: Mapping[str, Any]) -> str:
         """See `PluginConfiguration.new_text`."""
         path = self.path
+        # ruamel.yaml takes 10 ms; only a write needs it
+        from nekro_core.plugins.forms.yaml_files import changed_yaml  # noqa: PLC0415
+
         return changed_yaml(path.read_text("utf-8") if path.exists() else "", values)
 
     async def apply(self) -> None:
@@ -70,8 +72,8 @@ class NativeConfiguration:
 
 
 def model_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a model. A field that has none gets the empty schema, which a form shows
-    as JSON text."""
+    """Return the JSON schema of a pydantic class. If the type of a field has no JSON schema, the
+    field gets the empty schema; a form then lets people enter JSON text."""
     try:
         return model.model_json_schema(by_alias=False)
     except PydanticInvalidForJsonSchema:

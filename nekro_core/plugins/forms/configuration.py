@@ -1,4 +1,4 @@
-"""What each kind of plugin offers so that its configuration can be shown and changed in a form."""
+"""The protocol through which a form shows and changes the configuration of a plugin of any kind."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,9 +9,9 @@ from nekro_core.system.errors import NekroError
 
 
 class FormRefused(NekroError, ValueError):
-    """The values of a form cannot be used, and nothing was changed. ``problems`` says for the place
-    of each field what is expected. The text is the error that the file would give with these
-    values."""
+    """The values of a form cannot be used, and nothing was changed. ``problems`` maps the places of
+    wrong fields to what is expected there. The text is the error that the plugin's loader would
+    raise for a file with these values."""
 
     def __init__(self, text: str, problems: Mapping[str, str] | None = None) -> None:
         super().__init__(text)
@@ -27,22 +27,24 @@ class PluginConfiguration(Protocol):
         """The file. It need not exist."""
 
     def has_fields(self) -> bool:
-        """Whether the form has any field. This is fast, for lists of plugins."""
+        """Return True if the form has at least one field. Lists of plugins call this, so it must be
+        fast."""
 
     def fields(self) -> tuple[FormField, ...]:
-        """The fields of the form."""
+        """Return the fields of the form."""
 
     def read(self) -> dict[str, Any]:
-        """The values in the file, with defaults for those that are missing. Raises `FormRefused` if
-        the file cannot be used."""
+        """Return the values in the file, and the defaults of missing values. Raises `FormRefused`
+        if the file cannot be used."""
 
     def checked(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Check values as the loader checks the file, and return them as they would be stored.
         Raises `FormRefused`."""
 
     def new_text(self, values: Mapping[str, Any]) -> str:
-        """The text of the file with values that `checked` returned. Comments in the file stay.
-        Raises `FormRefused` and `OSError`."""
+        """Return the new text of the file, with values that `checked` returned. Comments in the
+        file stay. Raises `FormRefused` and `OSError`."""
 
     async def apply(self) -> None:
-        """Give the plugin the values of the file, as if its operator had edited the file."""
+        """Give the plugin the new values of the file, as after an edit of the file by the
+        operator."""

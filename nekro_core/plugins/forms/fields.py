@@ -20,8 +20,8 @@ class FieldKind(StrEnum):
     LIST = "list"
     """A list whose items are described by `FormField.item`."""
     TABLE = "table"
-    """A value for each of `FormField.fields`; if there are none, free names with values that are
-    described by `FormField.item`."""
+    """An object. If `FormField.fields` is not empty, it has these fields. Otherwise its names are
+    free, and `FormField.item` describes its values."""
     ANY = "any"
     """Any JSON value, entered as JSON text."""
 
@@ -33,31 +33,31 @@ class FormField:
     Attributes:
         name: The name of the value within its table. Empty for the items of a list.
         kind: How the value is entered.
-        title: What the form calls it; `title_in` has other languages.
-        help: What it means; `help_in` has other languages.
+        title: The title of the field; `title_in` has other languages.
+        help: The explanation of the field; `help_in` has other languages.
         titles: Titles by BCP 47 tag.
         helps: Explanations by BCP 47 tag.
-        default: The value if none is given. Of a secret it is left out.
-        required: Whether it must be filled in.
-        nullable: Whether it may be null, which a form shows as empty.
+        default: The value if none is given. It is left out for a secret.
+        required: Whether the field must be filled in.
+        nullable: Whether the value may be null, which a form shows as empty.
         whole: Whether a number must be whole.
-        least: The smallest number; of a text or list, the smallest length. None for no bound.
-        most: The largest number or length. None for no bound.
+        least: The minimum of a number, or of the length of a text or list. None for no bound.
+        most: The maximum of a number, or of the length of a text or list. None for no bound.
         above: The number must be larger than this. None for no bound.
         below: The number must be smaller than this. None for no bound.
         step: The distance between two numbers that a form offers.
         pattern: A regular expression that a text must match. Empty for none.
         choices: The allowed values of a choice.
-        several: Whether a choice is a list of the allowed values.
+        several: Whether several of the allowed values can be chosen; the value is then a list.
         item: The items of a list, or the values of a table with free names.
         fields: The fields of a table with fixed names.
-        group: The heading under which a form shows it. Empty for none.
-        placeholder: What the empty field shows.
-        hidden: Whether a form leaves it out. Its value stays as it is.
-        read_only: Whether a form only shows it.
+        group: The heading under which a form shows the field. Empty for none.
+        placeholder: The text that the empty field shows.
+        hidden: Whether a form leaves the field out. Its value stays as it is.
+        read_only: Whether a form shows the value but does not let people change it.
         needs_reload: Whether a change takes effect only when the plugin is loaded again.
-        names_a: What a text names: ``model_group``, ``persona`` or ``mail_account``. Empty for any
-            text.
+        names_a: The kind of thing that a text must name: ``model_group``, ``persona`` or
+            ``mail_account``. Empty for any text.
     """
 
     name: str
@@ -88,17 +88,17 @@ class FormField:
     names_a: str = ""
 
     def title_in(self, language: str) -> str:
-        """The title in a language, given as BCP 47 tag; the name if there is no title."""
+        """Return the title in a language (a BCP 47 tag); the name if there is no title."""
         return get_text({**self.titles}, self.title, language) or self.name
 
     def help_in(self, language: str) -> str:
-        """The explanation in a language, given as BCP 47 tag. May be empty."""
+        """Return the explanation in a language (a BCP 47 tag). May be empty."""
         return get_text({**self.helps}, self.help, language)
 
 
 def field_at(fields: tuple[FormField, ...], place: tuple[str | int, ...]) -> FormField | None:
-    """The field at a place in a form: names of fields, numbers of list items, and free names of
-    tables. None if there is none."""
+    """Return the field at a place in a form; None if there is none. A place consists of names of
+    fields, numbers of list items, and free names of tables."""
     found = next((each for each in fields if place and each.name == place[0]), None)
     for step in place[1:]:
         if found is None:
@@ -111,5 +111,5 @@ def field_at(fields: tuple[FormField, ...], place: tuple[str | int, ...]) -> For
 
 
 def place_text(place: tuple[str | int, ...]) -> str:
-    """A place in a form as text, for example ``sources.0.api_key``."""
+    """Return a place in a form as text, for example ``sources.0.api_key``."""
     return ".".join(map(str, place))

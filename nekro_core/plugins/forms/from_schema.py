@@ -1,7 +1,8 @@
 """Makes the fields of a form from a JSON schema.
 
-Besides JSON Schema's own keywords, it knows those that authors add to the fields of their models:
-those of `nekro_core.plugins.authoring.config.ExtraField` and of MaiBot's configuration pages.
+It understands the keywords of JSON Schema, and further keywords that authors of plugins add to the
+fields of their pydantic classes: the fields of `nekro_core.plugins.authoring.config.ExtraField`,
+and the keywords of MaiBot's configuration pages.
 """
 
 import re
@@ -11,15 +12,15 @@ from typing import Any
 from nekro_core.plugins.forms.fields import FieldKind, FormField
 
 _DEEPEST = 8
-"""Maximum depth of tables within tables. Deeper ones, and models that contain themselves, are
-entered as JSON."""
+"""Maximum depth of tables (objects with fields) within tables. For deeper tables, and for recursive
+types, the form has one field in which people type JSON."""
 _LONG_CHARS = 100
 """A default text that is longer, or has several lines, gets a field with several lines."""
 _SECRET_NAME = re.compile(
     r"(^|_)(api_?keys?|secret(_?key)?|access_?key|token|password|passwd|credential)$", re.IGNORECASE
 )
-"""Names of texts that are treated as secrets although their author has not marked them. Published
-plugins seldom mark them."""
+"""Names of text fields that are treated as secrets even if their author has not marked them as
+secret. Published plugins seldom mark their secrets."""
 _TYPES: Mapping[str, FieldKind] = {
     "string": FieldKind.TEXT,
     "integer": FieldKind.NUMBER,
@@ -36,8 +37,8 @@ _REFERENCES: Mapping[str, str] = {
 
 
 def fields_of_schema(schema: Mapping[str, Any]) -> tuple[FormField, ...]:
-    """Make the fields of a form from the schema of an object. A value whose schema cannot be shown
-    as a form is entered as JSON."""
+    """Make the fields of a form from the schema of an object. For a value whose schema is too
+    complex, people type JSON."""
     definitions = schema.get("$defs")
     definitions = definitions if isinstance(definitions, Mapping) else {}
     return _fields(_resolved(schema, definitions), definitions, 0)
@@ -147,8 +148,8 @@ def _choices(schema: Mapping[str, Any]) -> tuple[Any, ...]:
 def _without_null(
     schema: Mapping[str, Any], definitions: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], bool]:
-    """The schema of the value if it is not null, and whether it may be null. A value that may have
-    several other types is entered as JSON."""
+    """Return the schema of a value without null, and whether the value may be null. If the value
+    may have several other types, return the empty schema, so that people type JSON."""
     schema = _resolved(schema, definitions)
     kinds = schema.get("type")
     if isinstance(kinds, list):
@@ -166,7 +167,8 @@ def _without_null(
 
 
 def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema with what its ``$ref`` refers to. Keywords beside the ``$ref`` take precedence."""
+    """Return the schema, with ``$ref`` replaced by the definition that it refers to. Keywords
+    beside the ``$ref`` take precedence over the definition."""
     found: Mapping[str, Any] = schema
     seen: set[str] = set()
     while isinstance(name := found.get("$ref"), str) and name not in seen:
@@ -182,7 +184,8 @@ def _resolved(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapp
 
 
 def _texts_of(schema: Mapping[str, Any], what: str) -> dict[str, str]:
-    """Titles or descriptions by language, in both forms that authors use."""
+    """Return titles or descriptions by language. Authors write either ``i18n_title: {language:
+    text}`` or ``i18n: {language: {title: text}}``; both are read."""
     found = {str(name): str(text) for name, text in _map(schema.get(f"i18n_{what}")).items()}
     words = ("label", "title") if what == "title" else ("description", "hint")
     for language, entries in _map(schema.get("i18n")).items():

@@ -1,8 +1,8 @@
-"""Hides the secrets of a form, and puts them back into what a form sends.
+"""Hides the secrets of a form, and puts them back into the values that the form sends.
 
-A secret that is set is shown as ``{"$secret": "sources.0.api_key"}``. If a form sends this back in
-a secret field, the secret is kept, even if the item of the list has moved. So a secret is never
-shown, and need not be typed again.
+In place of a secret that is set, the form gets the mark ``{"$secret": "sources.0.api_key"}``. If
+the form sends this mark in a secret field, the secret is kept, even if the item of the list has
+moved. So secrets are never shown, and people need not type them again.
 """
 
 from collections.abc import Iterator, Mapping
@@ -44,8 +44,9 @@ def with_secrets(
     values: Mapping[str, Any],
     problems: dict[str, str],
 ) -> dict[str, Any]:
-    """Copy what a form sent, with the secrets of ``values`` in place of their marks. A mark where
-    no secret is entered, or of a secret that is not there, goes into ``problems`` by its place."""
+    """Copy the values that a form sent, with the secrets of ``values`` in place of their marks. If
+    a mark is in a field that is not a secret, or if its secret does not exist, add its place to
+    ``problems``."""
     return {
         str(name): _restored(fields, value, (str(name),), values, problems)
         for name, value in sent.items()

@@ -1,5 +1,5 @@
-"""Changes values in a YAML file and leaves the rest of the text as it is: comments, order, and how
-the other values are written."""
+"""Changes values in a YAML file and keeps the rest of the text: comments, the order, and the form
+of the other values."""
 
 from collections.abc import Mapping
 from io import StringIO
@@ -12,12 +12,13 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
 
 _WIDTH = 4096
-"""Maximum length of a line that is not folded. Texts of plugins are seldom longer."""
+"""Maximum number of characters of a line. Only longer texts, which are rare, are written on several
+lines."""
 
 
 def changed_yaml(text: str, values: Mapping[str, Any]) -> str:
-    """Change a YAML text, so that it has these values instead of its own. Other names of the text
-    stay. If the text cannot be changed, return a new one without comments and other names."""
+    """Change a YAML text, so that it has these values. Names that are not in ``values`` stay. If
+    the text cannot be changed, return a new text that has only these values, without comments."""
     plain = yaml.safe_dump({**values}, allow_unicode=True, sort_keys=False, width=100)
     if not text.strip():
         return plain
@@ -36,7 +37,8 @@ def changed_yaml(text: str, values: Mapping[str, Any]) -> str:
         read = yaml.safe_load(made)
     except (YAMLError, yaml.YAMLError, ValueError):
         return plain
-    # The two libraries read some words differently, such as "yes".
+    # The two YAML libraries read some words differently, such as "yes". If the result would be read
+    # differently, use the plain text.
     return made if isinstance(read, dict) and {**read, **values} == read else plain
 
 

@@ -1,5 +1,5 @@
-"""Gets from the enabled plugins what they add to a turn: tools, prompt texts, and signals about
-messages."""
+"""Collects the contributions of the enabled plugins to a turn: tools, prompt texts, and signals
+about messages."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
@@ -61,8 +61,9 @@ class ActivePlugins:
         return self._sets.offer(owner, tools)
 
     def tools_for(self, chat_key: ChatKey) -> ToolSet:
-        """Get the tools that all chats of this chat's adapter have. `tools_in` also has the tools
-        that plugins choose for one chat. Neither has tools that are switched off in this chat."""
+        """Get the tools that all chats of this chat's adapter have. `tools_in` also returns the
+        tools that plugins choose for one chat. Neither method returns tools that are switched off
+        in this chat."""
         tools = self._sets.of(self._services.adapter_of(chat_key.instance))
         return self._sets.narrowed(tools, self._services.tool_choices.of(chat_key))
 
@@ -71,7 +72,8 @@ class ActivePlugins:
         return self._sets.of("")
 
     async def tools_in(self, ctx: AgentCtx) -> ToolSet:
-        """Get the tools that code of this chat may call now."""
+        """Get the tools that code of this chat may call, including those that plugins choose for
+        this context."""
         tools = await self._sets.in_chat(ctx)
         return self._sets.narrowed(tools, self._services.tool_choices.of(ctx.chat))
 
@@ -80,7 +82,8 @@ class ActivePlugins:
         return await self._sets.in_chat(ctx)
 
     def box_extras(self, ctx: AgentCtx) -> BoxExtras:
-        """Get the variables and links that code in this chat's box finds besides the tools."""
+        """Get the variables and the links to files that this chat's box gets in addition to the
+        tools."""
         make = self._legacy.box_extras
         return make(ctx) if make and has_lenient(self._loaded(ctx.adapter_key)) else NO_BOX_EXTRAS
 
@@ -123,7 +126,7 @@ class ActivePlugins:
         return (PromptInjection("preset", persona), *given) if persona else given
 
     def has_message_hooks(self, ctx: AgentCtx) -> bool:
-        """Whether a plugin of this chat has a message hook."""
+        """Return True if a plugin of this chat has a message hook."""
         return any(plugin.on_user_message_method for plugin in self._plugins_of(ctx))
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MessageSignal:

@@ -1,8 +1,8 @@
 """Finds the built-in adapters and plugins, and makes the packages under which they are imported.
 
 They are found by path in the checkout or the wheel. They are imported as
-``nekro_builtin.adapters.*`` and ``nekro_builtin.plugins.*``, because ``import plugins`` would
-import any folder of that name in the working directory.
+``nekro_builtin.adapters.*`` and ``nekro_builtin.plugins.*``: ``import plugins`` could import
+another folder of this name, for example in the working directory.
 """
 
 import importlib

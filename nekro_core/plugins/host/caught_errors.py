@@ -1,5 +1,5 @@
-"""Records the exceptions that a plugin's own code meets while it is imported, also those that it
-catches."""
+"""Records the exceptions that occur in a plugin's own code during its import, also those that the
+code catches."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -13,8 +13,8 @@ _MOST = 100
 
 @dataclass(frozen=True, slots=True)
 class CaughtError:
-    """An exception as text: ``kind`` is its class, ``where`` the ``file:line`` of the plugin's code
-    that met it first."""
+    """An exception. ``kind`` is its class, and ``where`` the ``file:line`` of the plugin's code in
+    which it occurred first."""
 
     kind: type[BaseException]
     message: str
@@ -26,9 +26,9 @@ class CaughtError:
 
 @contextmanager
 def recorded_errors(is_own: Callable[[str], bool]) -> Iterator[list[CaughtError]]:
-    """Record the exceptions in code of files for which ``is_own`` is true, in this thread, the
-    first 100. Code is several times slower meanwhile, so this is for an import that is repeated to
-    find out why it failed."""
+    """While the block is open, record the first 100 exceptions that occur in this thread in code of
+    files for which ``is_own`` returns True. In the block, code is several times slower. So use this
+    only to repeat an import that has failed."""
     found: list[CaughtError] = []
     seen: list[BaseException] = []
     before = sys.gettrace()
@@ -36,7 +36,7 @@ def recorded_errors(is_own: Callable[[str], bool]) -> Iterator[list[CaughtError]
     def meet(frame: FrameType, event: str, argument: Any) -> Any:
         if event == "exception" and len(found) < _MOST:
             kind, error, _ = argument
-            # It passes through each frame up to where it is caught.
+            # The trace function is called again for each frame that the exception passes.
             if not any(error is each for each in seen):
                 seen.append(error)
                 where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
@@ -58,7 +58,7 @@ def recorded_errors(is_own: Callable[[str], bool]) -> Iterator[list[CaughtError]
 
 
 def likely_causes(found: list[CaughtError]) -> list[CaughtError]:
-    """The exceptions that are probably why a module is not complete: the failed imports, at most
-    three, else the last exception."""
+    """Return the exceptions that are probably the reason why a module is not complete: at most
+    three failed imports or, if there are none, the last exception."""
     imports = [each for each in found if issubclass(each.kind, ImportError)]
     return imports[:3] or found[-1:]

@@ -85,7 +85,8 @@ class PluginEntry:
     ) -> ToolDescription:
         if (known := self.described.get(method)) is not None:
             return known
-        if len(self.described) >= 2 * settings.most_tools:  # The hook makes new ones at each call.
+        # A collect hook may make new methods at each call, so bound the cache.
+        if len(self.described) >= 2 * settings.most_tools:
             self.described.clear()
         described = describe(
             method.func,
@@ -111,7 +112,7 @@ class PluginEntry:
 
 
 def _asleep(tool: Tool, plugin: NekroPlugin) -> Tool:
-    """If the plugin may sleep, make its visible tool a deferred one."""
+    """If the plugin may sleep and the tool is visible, return the tool as a deferred tool."""
     if not plugin.allow_sleep or tool.visibility is not Visibility.VISIBLE:
         return tool
     brief = plugin.sleep_brief or plugin.description or plugin.name

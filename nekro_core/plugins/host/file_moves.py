@@ -1,13 +1,14 @@
 """Installs, replaces and removes all files of a plugin together, even if the command is killed.
 
-While a command replaces the files, there is a moment without any files, and a moment in which the
-plugin is switched off. So the command first writes a note file that says what it will do, and
-deletes the note at the end. If a note remains from a process that has ended, the next process
-repairs the plugin: a bot before it loads its plugins, a command before it lists or changes them.
+While a command replaces the files, there is a moment in which the files are missing, and a time in
+which the plugin is switched off. So the command first writes a note file that says what it will do,
+and deletes the note at the end. If a process ends before that, the note remains, and the next
+process repairs the plugin: a bot before it loads its plugins, a command before it lists or changes
+them.
 
-A repair restores the old state or completes the new one. If the operator removes a plugin together
-with its data and the plugin's files have already been moved away, the repair deletes the data. Part
-of the data may already be deleted, so the rest is useless.
+A repair restores the old state or completes the new one. If the command was removing a plugin with
+its data, and has already moved the plugin's files away, the repair deletes the data: a part of the
+data may already be deleted, so the rest is useless.
 """
 
 import fcntl
@@ -28,18 +29,19 @@ _LOCK = "plugins.moving.lock"
 
 
 class MoveInProgress(NekroError):
-    """Another command is changing the plugins now."""
+    """Another command is changing the plugins at the same time."""
 
 
 class PluginMove(msgspec.Struct, frozen=True, kw_only=True):
-    """The note: what a command is about to do with one plugin. All paths are below the data folder.
+    """The content of the note: the planned change of one plugin. All paths are below the data
+    folder.
 
-    ``place`` is where the plugin's files belong, ``aside`` where the old files are put during the
-    move. ``replaces`` says whether ``place`` has files before the move, ``wanted`` whether the
-    plugin must be on after it. ``record`` is the caller's own data about the plugin, which the
-    caller stores after the move; null if the plugin is removed. ``loses`` lists paths that are
-    deleted with the plugin's files. A repair sets ``settled`` when storing ``record`` is all that
-    is missing, and ``came`` if the new files are in place.
+    ``place`` is the path of the plugin's files, ``aside`` the path to which the old files are
+    moved. ``replaces`` says whether ``place`` has files before the move, ``wanted`` whether the
+    plugin must be switched on after it. ``record`` is the caller's own data about the plugin, which
+    the caller stores after the move; null if the plugin is removed. ``loses`` lists paths that are
+    deleted with the plugin's files. A repair sets ``settled`` when only ``record`` must still be
+    stored, and ``came`` if the new files are in place.
     """
 
     item: str
@@ -91,8 +93,8 @@ def recover_interrupted_move(data_dir: Path) -> PluginMove | None:
 
 
 def is_lost(data_dir: Path, plan: PluginMove) -> bool:
-    """Whether the move removes the plugin with its data, and the files have already been moved
-    away."""
+    """Return True if the move removes the plugin with its data, and the plugin's files have already
+    been moved away."""
     return bool(plan.loses) and not (data_dir / plan.place).exists()
 
 
@@ -149,8 +151,8 @@ def _write(path: Path, plan: PluginMove) -> None:
 
 @contextmanager
 def _locked(data_dir: Path) -> Iterator[None]:
-    """Hold the lock. The system releases it when its process ends, so a held lock means that the
-    other process is alive."""
+    """Hold the lock of the note. The system releases a lock when its process ends. So if another
+    process holds the lock, that process still runs."""
     file = os.open(data_dir / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

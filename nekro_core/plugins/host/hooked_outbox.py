@@ -22,13 +22,13 @@ class SendHook(Protocol):
 
 
 class HookedOutbox(Outbox):
-    """An `Outbox` with hooks around `send`. Hooks are not called for edits. They are not called
-    again when a stored message is sent later."""
+    """An `Outbox` with hooks around `send`. Hooks are not called for edits. If a stored message is
+    sent again later, its hooks are not called again."""
 
     _hooks: tuple[SendHook, ...] = ()
 
     def add_hook(self, hook: SendHook) -> Callable[[], None]:
-        """Add a hook, called after the hooks that were added before.
+        """Add a hook. It is called after the hooks that were added earlier.
 
         Returns a function that removes the hook.
         """
@@ -47,7 +47,7 @@ class HookedOutbox(Outbox):
         run_id: str = "",
         record: bool = True,
     ) -> tuple[Receipt, ...]:
-        """As `Outbox.send`. A message that a hook refuses is ``dropped``."""
+        """Send a message as `Outbox.send` does. A message that a hook refuses is ``dropped``."""
         hooks, wanted = self._hooks, tuple(segments)
         for hook in hooks:
             changed = await hook.before(chat_key, wanted, run_id)

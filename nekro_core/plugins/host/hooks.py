@@ -36,8 +36,8 @@ class PromptInjection:
 @dataclass(frozen=True, slots=True)
 class MessageSignal:
     """The merged signal of all message hooks. ``plugin`` is the key of the first plugin that gave
-    it; empty if no plugin had an opinion. ``segments`` is the content of the message if hooks have
-    changed it."""
+    this signal; empty if all returned None. ``segments`` is the new content of the message if hooks
+    have changed it; otherwise None."""
 
     signal: MsgSignal
     plugin: str = ""
@@ -74,9 +74,9 @@ async def message_signal(
     form: MessageForm,
     changes: MessageChanges = no_changes,
 ) -> MessageSignal:
-    """Call the hooks one after another and merge their signals. A hook whose parameter is not
-    annotated with `ChatMessage` gets a new object that ``form`` makes from the message. What it
-    changes in the object, according to ``changes``, the next hooks see too."""
+    """Call the message hooks one after another and merge their signals. A hook whose parameter is
+    not annotated with `ChatMessage` gets a new object that ``form`` makes from the message. If the
+    hook changes the object, ``changes`` returns the new content, which the next hooks get."""
     signals: dict[str, MsgSignal] = {}
     received = message
     for plugin in plugins:
@@ -134,8 +134,7 @@ def _count(plugin: NekroPlugin, what: str, error: BaseException, method: Callabl
 
 
 async def await_if_needed(value: Awaitable[Any] | Any) -> Any:
-    """Await a value if it can be awaited. Hooks that are not ``async`` work too, since authors
-    forget the word."""
+    """Await a value if it can be awaited. So a hook also works if its author forgot ``async``."""
     return await value if inspect.isawaitable(value) else value
 
 
@@ -145,7 +144,7 @@ _within: ContextVar[bool] = ContextVar("nekro_system_hook", default=False)
 async def system_message_signal(
     plugins: Sequence[NekroPlugin], ctx: AgentCtx, text: str, limit_s: float
 ) -> MsgSignal:
-    """Call the hooks one after another and merge their signals."""
+    """Call the hooks for system lines one after another and merge their signals."""
     signals = []
     for plugin in plugins:
         if method := plugin.on_system_message_method:

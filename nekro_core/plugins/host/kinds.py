@@ -53,8 +53,9 @@ class PluginKind(Protocol):
 
     async def load(self, item: DiscoveredPlugin, effects: UndoStack, limit_s: float) -> NekroPlugin:
         """Load a plugin and return a `NekroPlugin` for it. Put the plugin's tools into
-        `NekroPlugin.offered_tools`, and set an init method that starts the plugin. Raises
-        `LoadFailed`; steps that undo what was done before the error are in ``effects``."""
+        `NekroPlugin.offered_tools`, and set an init method that starts the plugin. Add a step to
+        ``effects`` for each change, so that the caller can undo it after an error. Raises
+        `LoadFailed`."""
 
 
 Registrar = Callable[[NekroPlugin, Any], None]
@@ -66,8 +67,8 @@ NO_REGISTRARS: Registrars = MappingProxyType({})
 
 
 ContextFactory = Callable[..., AgentCtx]
-"""Makes a context from `AgentCtx`'s fields. It may be a subclass with another bot's attribute
-names."""
+"""Makes a context from `AgentCtx`'s fields. The context may be of a subclass of `AgentCtx` that has
+the attribute names of another bot."""
 
 
 MessageForm = Callable[[ChatMessage, str], Any]
@@ -81,8 +82,8 @@ changed in the object: the new segments, or None."""
 
 
 def native_message(message: ChatMessage, adapter_key: str) -> ChatMessage:
-    """Return the message itself. This is the `MessageForm` of a bot that runs no plugins of other
-    bots."""
+    """Return the message itself. This is the `MessageForm` of a bot that does not run plugins of
+    other bots."""
     del adapter_key
     return message
 
@@ -95,8 +96,8 @@ def no_changes(message: ChatMessage, given: Any) -> Segments | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxExtras:
-    """The global variables and symbolic links that code in a box finds besides the tools. The model
-    is not told of them.
+    """Global variables and symbolic links that a box gets in addition to the tools. Prompts do not
+    mention them.
 
     Attributes:
         values: Texts by the name of the global variable that holds them.
@@ -122,8 +123,8 @@ class LegacySupport:
         message_changes: Reads what a hook has changed in the object of ``message_form``.
         keeps_silent: Whether a plugin forbids answers in this chat or to this person.
         persona: The persona text that a plugin set for this chat; empty if none did.
-        box_extras: What code in the box of a chat finds besides the tools. It is used only while a
-            plugin that was written for another bot is loaded (`NekroPlugin.is_lenient`).
+        box_extras: The `BoxExtras` of a chat. They are used only while a plugin that was written
+            for another bot is loaded (`NekroPlugin.is_lenient`).
         tools: Unlisted tools that code can call while such a plugin is loaded.
     """
 

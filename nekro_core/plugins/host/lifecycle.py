@@ -70,8 +70,8 @@ class PluginLifecycle:
         await self.undo(entry)
 
     async def undo(self, entry: PluginEntry) -> None:
-        """Undo the plugin's changes. Its tasks are ended first, because they use what the other
-        steps remove."""
+        """Undo the plugin's changes. The plugin's tasks are ended first, because they use the
+        things that the undo steps remove."""
         await entry.owner.tasks.end(self._settings.cleanup_s)
         await entry.owner.effects.undo(self._settings.cleanup_s)
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from nekro_core.system.errors import NekroError
 
 LOCAL_FOLDER = "plugins"
-"""Below the data folder: where the operator puts plugins."""
+"""The folder below the data folder in which the operator puts plugins."""
 
 
 class NoPlugin(NekroError, LookupError):
-    """A path holds no plugin. The text says what is expected."""
+    """There is no plugin at a path. The text says what is expected."""
 
 
 def link_plugin(plugin: Path, data_dir: Path) -> str:
@@ -30,7 +30,7 @@ def link_plugin(plugin: Path, data_dir: Path) -> str:
 
 
 def plugin_name(place: Path) -> str:
-    """The name under which a plugin's file or folder is imported. Raises `NoPlugin`."""
+    """Return the name under which a plugin's file or folder is imported. Raises `NoPlugin`."""
     place = place.resolve()
     is_folder = (place / "__init__.py").is_file() or (place / "_manifest.json").is_file()
     is_file = place.suffix == ".py" and place.is_file()

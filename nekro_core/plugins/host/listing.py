@@ -9,7 +9,7 @@ from nekro_core.tools.tool import Tool
 
 
 class PluginSuspended(NekroError):
-    """The files of the plugin are being replaced now, so it cannot be loaded."""
+    """The plugin cannot be loaded, because its files are being replaced."""
 
 
 class UnknownPlugin(NekroError, LookupError):

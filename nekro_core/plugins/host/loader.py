@@ -125,7 +125,8 @@ async def load_plugin(item: DiscoveredPlugin, owner: PluginOwner, limit_s: float
 async def _why_no_plugin(
     item: DiscoveredPlugin, owner: PluginOwner, limit_s: float
 ) -> PluginProblem:
-    """Import a module without a plugin a second time, and name the exception that it caught."""
+    """Import a module that has no plugin object a second time, and return a problem that names the
+    exceptions which the module caught."""
     module_name = f"{_namespace(item)}.{item.name}"
     own = str(item.folder or item.path)
     found: list[CaughtError] = []
@@ -140,7 +141,8 @@ async def _why_no_plugin(
             finally:
                 found.extend(errors)
 
-    with suppress(Exception):  # The first import has succeeded. What differs is no reason.
+    # The first import has succeeded, so an exception that only this one raises is not the reason.
+    with suppress(Exception):
         await _in_thread(work, limit_s, f"second import of {item.item}")
     causes = likely_causes(found)
     if not causes:
@@ -155,7 +157,8 @@ async def _why_no_plugin(
 async def import_plugin_module(
     item: DiscoveredPlugin, owner: PluginOwner, limit_s: float
 ) -> ModuleType:
-    """Import a plugin's module. The owner's undo steps remove it again. Raises `LoadFailed`."""
+    """Import a plugin's module, and add an undo step to the owner that removes the module. Raises
+    `LoadFailed`."""
     module_name = f"{_namespace(item)}.{item.name}"
     owner.effects.add(f"import of {item.item}", _forgetting(module_name, item.folder))
     finder = _own_finder(module_name, item)
@@ -212,7 +215,7 @@ def _error(message: str, where: str, remedy: str) -> PluginProblem:
 
 
 class _FreshFinder(MetaPathFinder):
-    """Makes `FreshLoader` load plugins' modules."""
+    """Finds plugins' modules, and lets `FreshLoader` load them."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -232,7 +235,8 @@ class _FreshFinder(MetaPathFinder):
 
 @contextmanager
 def without_bytecode_cache() -> Iterator[None]:
-    """While the block is open, load plugins' modules as they are on disk."""
+    """While the block is open, load plugins' modules from their source files. A cached bytecode
+    file may be older than a source file that was edited a moment ago."""
     finder = _FreshFinder()
     sys.meta_path.insert(0, finder)
     try:
@@ -259,7 +263,7 @@ def _namespace(item: DiscoveredPlugin) -> str:
 
 
 def _own_finder(name: str, item: DiscoveredPlugin) -> OwnModuleFinder | None:
-    """A finder for the plugin's modules; None if Python's own finds them as the author meant."""
+    """Return a finder for the plugin's modules; None if Python's own finders suffice."""
     folder = item.folder
     own_path = None
     if folder is not None and uses_search_path(folder):
@@ -283,11 +287,11 @@ def _import(name: str, item: DiscoveredPlugin, finder: OwnModuleFinder | None) -
 
 
 def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
-    """Remove a module and its submodules from ``sys.modules``. The returned function removes them
-    again and restores the modules that were there before.
+    """Remove a module and its submodules from ``sys.modules``. The returned function removes the
+    newly imported modules and puts the earlier ones back.
 
-    For a plugin with a folder this includes modules that it imported through its own ``sys.path``
-    entries.
+    If the plugin has a folder, the returned function also removes modules that the plugin imported
+    through entries that it added to ``sys.path``.
     """
     paths = [*sys.path]
     real = folder.resolve() if folder is not None else None
@@ -303,8 +307,7 @@ def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
         taken()
         if folder is not None:
             # Compare texts: making `Path` objects for thousands of modules takes a quarter of a
-            # second.
-            # The folder may be a link, and the plugin may have added the real one.
+            # second. The folder may be a link, and ``sys.path`` may have the folder's real path.
             below = (f"{folder}/", f"{real}/")
             for each, module in [*sys.modules.items()]:
                 if str(getattr(module, "__file__", None)).startswith(below):
@@ -319,7 +322,8 @@ def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
 
 
 async def _in_thread(work: Callable[[], ModuleType], limit_s: float, name: str) -> ModuleType:
-    """Run in a daemon thread, because a worker thread would keep the process from ending."""
+    """Run ``work`` in a daemon thread. While a thread of anyio's pool runs, the process could not
+    end."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[tuple[ModuleType | None, BaseException | None]] = loop.create_future()
     context = contextvars.copy_context()
@@ -372,8 +376,8 @@ def _extend(limit: anyio.CancelScope, seconds: float) -> None:
 
 
 def _interrupt(thread: threading.Thread) -> None:
-    """End a thread at its next line of Python, because an endless loop would use a processor for
-    ever. A thread that waits in C code is not ended; while it waits, it uses no processor."""
+    """End a thread at its next line of Python, so that an endless loop does not use a processor for
+    ever. A thread that waits in C code is not ended, but it uses no processor either."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
     )

@@ -1,4 +1,4 @@
-"""Gives events to NoneBot's matchers, and says which events a matcher has blocked.
+"""Gives events to NoneBot's matchers, and finds out which events a matcher blocks.
 
 If a matcher with ``block=True`` handles an event, NoneBot does not give the event to matchers of
 lower priority. The bot's commands, hooks and agent are treated as a matcher of the lowest priority:
@@ -14,9 +14,9 @@ from loguru import logger
 from nonebot.matcher import Matcher, matchers
 
 DECISION_S = 2.0
-"""How many seconds a message waits for the decision. It is made when a matcher with ``block=True``
-begins to run, otherwise when all matchers have ended. So it takes longer only if there are slow
-rules, or slow matchers that do not block."""
+"""Maximum number of seconds that a message waits for the decision. The decision is made when a
+matcher with ``block=True`` begins to run, or when all matchers have ended. So it takes longer only
+if there are slow rules, or slow matchers that do not block."""
 
 
 class MatcherDecision:
@@ -24,12 +24,13 @@ class MatcherDecision:
     Create it when the event arrives."""
 
     def __init__(self) -> None:
-        # From the arrival on, because the messages of a chat wait one after another.
+        # The time counts from the arrival of the event: the messages of a chat are handled one
+        # after another, and a wait for each message would add up.
         self._deadline = anyio.current_time() + DECISION_S
         self._known = anyio.Event()
         self._blocked = False
         self.in_propagation = False
-        """Whether NoneBot is giving the event to matchers now."""
+        """Whether NoneBot is giving the event to matchers at this moment."""
 
     def make(self, *, blocked: bool) -> None:
         """Make the decision, unless it has already been made.
@@ -59,10 +60,10 @@ _decision: ContextVar[MatcherDecision | None] = ContextVar("matcher_decision", d
 
 
 def has_matchers() -> bool:
-    """Whether a plugin has registered a matcher of NoneBot.
+    """Check whether a plugin has registered a matcher of NoneBot.
 
     Returns:
-        True if events are to be given to `dispatch_event`.
+        True if events must be given to `dispatch_event`.
     """
     return any(matchers.values())
 
@@ -84,7 +85,7 @@ async def dispatch_event(decision: MatcherDecision, handle: Callable[[], Awaitab
         logger.exception("a NoneBot matcher failed")
     finally:
         _decision.reset(token)
-        # If a preprocessor ignores the event, no matcher gets it and `_on_end` is not called. The
+        # If `_on_end` was not called, a preprocessor ignored the event, and no matcher got it. The
         # bot must not answer such an event.
         decision.make(blocked=decision.in_propagation)
 

@@ -1,5 +1,5 @@
-"""Supports plugins that use NoneBot at module level: starts it for tests, removes their
-matchers."""
+"""Supports plugins that use NoneBot at module level: initializes NoneBot for tests, and removes the
+matchers of such plugins."""
 
 import sys
 
@@ -12,9 +12,9 @@ def init_missing_nonebot(error: Exception) -> bool:
     """If a plugin's import failed because NoneBot is not initialized, initialize it and return
     True.
 
-    This happens in tests, `nekro plugin check` and the terminal. The driver serves nothing there,
-    so functions that a plugin registers with it are never called. A running bot initializes NoneBot
-    (`nekro_core.app.server`) before it loads plugins.
+    This happens in tests, `nekro plugin check` and the terminal. There, the driver does not serve
+    requests, so functions that a plugin registers with it are never called. A running bot
+    initializes NoneBot (`nekro_core.app.server`) before it loads plugins.
     """
     try:
         nonebot.get_driver()

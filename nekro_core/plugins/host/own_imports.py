@@ -1,9 +1,10 @@
-"""Finds and loads the modules of one plugin, so that they find each other as their author wrote it.
+"""Finds and loads the modules of one plugin, so that the imports between these modules work as the
+author wrote them.
 
-A plugin may import its modules under a second name of its folder. These imports are changed in the
-source, before it is compiled: ``from plugins.flowers.storage import x`` in the folder ``flowers``
-becomes ``from .storage import x``. So the second name exists for this plugin's own code alone.
-There is no entry in `sys.modules` that another plugin could find. Imports through ``sys.path`` are
+A plugin may import its modules under a second name of its folder. Such imports are changed in the
+source before it is compiled: ``from plugins.flowers.storage import x`` in the folder ``flowers``
+becomes ``from .storage import x``. So only this plugin's own code can use the second name, and
+`sys.modules` has no entry for it that another plugin could find. Imports through ``sys.path`` are
 in `nekro_core.plugins.host.own_path_imports`.
 """
 
@@ -20,14 +21,14 @@ _FRESH_S = 5.0
 
 
 class FreshLoader(SourceFileLoader):
-    """Bypasses Python's bytecode cache for a file that was edited just now: the cache compares
-    times in whole seconds, so it would miss a second edit in the same second. This loader also
-    writes no cache for such a file.
+    """Loads a module without Python's bytecode cache if its file was edited a moment ago. The cache
+    compares times in whole seconds, so it would not notice a second edit in the same second. For
+    such a file, this loader does not write the cache either.
 
     Args:
         fullname: The name of the module.
-        path: Its file.
-        own_path: The plugin's ``__import__``; None for Python's own.
+        path: The module's file.
+        own_path: The plugin's own ``__import__``; None for that of Python.
     """
 
     def __init__(self, fullname: str, path: str, own_path: OwnPathImport | None = None) -> None:
@@ -56,7 +57,7 @@ class OwnModuleFinder(MetaPathFinder):
     Args:
         root: The name under which the plugin's package is imported.
         own_name: The second name of the package; empty if there is none.
-        own_path: The plugin's ``__import__``; None if it adds nothing to ``sys.path``.
+        own_path: The plugin's own ``__import__``; None if the plugin does not use ``sys.path``.
     """
 
     def __init__(self, root: str, own_name: str, own_path: OwnPathImport | None) -> None:
@@ -65,7 +66,7 @@ class OwnModuleFinder(MetaPathFinder):
         self._own_path = own_path
 
     def finds(self, fullname: str) -> bool:
-        """Whether a module is one of the plugin's."""
+        """Return True if a module belongs to the plugin."""
         return fullname.startswith(f"{self._root}.")
 
     def find_spec(
@@ -87,7 +88,7 @@ class OwnModuleFinder(MetaPathFinder):
 
 
 class OwnNameLoader(FreshLoader):
-    """Loads a module of a plugin, and changes its imports of the second name. Python's bytecode
+    """Loads a module of a plugin, and changes its imports under the second name. Python's bytecode
     cache is not used for a module that has such imports."""
 
     def __init__(
@@ -121,7 +122,8 @@ def _has_own_name(data: bytes, own_name: str) -> bool:
 
 
 class _Rewriter(ast.NodeTransformer):
-    """``depth`` is the number of packages between the plugin's folder and the module."""
+    """Changes the imports under the second name to relative imports. ``depth`` is the number of
+    packages between the plugin's folder and the module."""
 
     def __init__(self, own_name: str, root: str, depth: int) -> None:
         self._own_name = own_name
@@ -178,7 +180,8 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def _rest(self, module: str) -> str | None:
-        """The part of a module's name after the second name; None for any other module."""
+        """Return the part of a module's name after the second name; None if the module's name does
+        not begin with the second name."""
         if module == self._own_name:
             return ""
         head = f"{self._own_name}."
@@ -190,7 +193,7 @@ class _Rewriter(ast.NodeTransformer):
             if not rest:
                 return [self._package(asname)]
             return [ast.ImportFrom(parent or None, [ast.alias(last, asname)], self._level)]
-        # The code uses `plugins.flowers.storage`, so make the object `plugins`.
+        # The code will use the expression `plugins.flowers.storage`, so make the object `plugins`.
         named = ast.parse(
             f"{self._above.partition('.')[0]} = __import__('types').SimpleNamespace()"
         ).body
@@ -205,7 +208,7 @@ class _Rewriter(ast.NodeTransformer):
         return [*loaded, self._package("_nekro_own"), *named]
 
     def _package(self, name: str) -> ast.stmt:
-        """A statement that imports the plugin's package under a name."""
+        """Return a statement that imports the plugin's package under this name."""
         return ast.ImportFrom(None, [ast.alias(self._real, name)], self._level + 1)
 
 

@@ -1,9 +1,9 @@
 """Lets a plugin import its own modules through the entries that it adds to ``sys.path``.
 
 Published plugins write ``sys.path.insert(0, folder)`` and then ``from libs.config import TITLE``.
-All plugins run in one process, and many of them have a folder ``libs``, ``core`` or ``utils``. In
-`sys.modules`, only the first would have its place there. So such an import is carried out as an
-import of a module below the plugin's own package, and `sys.modules` has no entry ``libs``.
+All plugins run in one process, and many of them have a folder ``libs``, ``core`` or ``utils``, but
+`sys.modules` can have only one entry ``libs``. So such an import is carried out as an import of a
+module below the plugin's own package, and `sys.modules` has no entry ``libs``.
 """
 
 import builtins
@@ -15,8 +15,8 @@ from typing import Any
 
 _ADDS_PATH = b"sys.path"
 _MOST_FILES, _MOST_BYTES = 500, 1024 * 1024
-"""How many files of a plugin are read, and how many bytes of each, to see whether it uses
-``sys.path``."""
+"""Maximum number of files of a plugin, and of bytes of each file, that are read to find out whether
+the plugin uses ``sys.path``."""
 
 
 def uses_search_path(folder: Path) -> bool:
@@ -26,7 +26,7 @@ def uses_search_path(folder: Path) -> bool:
         folder: The plugin's folder.
 
     Returns:
-        Whether one of the first 500 files does.
+        True if one of the first 500 files does.
     """
     for path, _ in zip(sorted(folder.rglob("*.py")), range(_MOST_FILES), strict=False):
         try:
@@ -41,9 +41,9 @@ def uses_search_path(folder: Path) -> bool:
 class OwnPathImport:
     """The ``__import__`` of one plugin's modules.
 
-    It is called for each import statement in these modules, also for one in a function that runs
-    later. A name that no entry of the plugin finds is imported as usual. Modules of Python's
-    standard library are never replaced.
+    It is called for each import statement in these modules, also for statements in functions that
+    run later. If no entry that the plugin added to ``sys.path`` has the module, the module is
+    imported as usual. Modules of Python's standard library are never replaced.
 
     Args:
         root: The name under which the plugin's package is imported.
@@ -52,7 +52,7 @@ class OwnPathImport:
 
     def __init__(self, root: str, folder: Path) -> None:
         self._root = root
-        # The folder may be a link, and ``Path(__file__).resolve()`` is the real one.
+        # The folder may be a link, and the plugin may have added the real path of its folder.
         self._folders = tuple(dict.fromkeys((folder, folder.resolve())))
 
     def __call__(
@@ -78,7 +78,8 @@ class OwnPathImport:
         return {**vars(builtins), "__import__": self}
 
     def _package_of(self, name: str) -> str:
-        """The package of the plugin in which a module lies; empty for a module of others."""
+        """Return the package of the plugin that contains a module; empty if the module does not
+        belong to the plugin."""
         head = name.partition(".")[0]
         if head in sys.stdlib_module_names:
             return ""

@@ -1,4 +1,4 @@
-"""Tells errors that a plugin's code raises in so many words from errors that happen in it."""
+"""Finds out whether a plugin's own code raised an error with a text by its author."""
 
 import dis
 import os
@@ -8,19 +8,19 @@ _RAISE = dis.opmap["RAISE_VARARGS"]
 
 
 def raised_text(error: BaseException, own_files: str) -> str:
-    """Get the text of an error if a ``raise`` or ``assert`` in a plugin's own code made it; else an
-    empty text.
+    """Get the text of an error if a ``raise`` or ``assert`` in a plugin's own code raised the
+    error; otherwise an empty text.
 
-    The author wrote such a text. Texts of other errors may contain keys and paths of the host:
-    ``tokens[name]`` raises a `KeyError` with the key, and a client an error with an address. So the
-    innermost frame of the traceback must be of a file of the plugin, and its instruction must be
-    RAISE_VARARGS. A caught error that is raised again keeps its innermost frame, with the
-    instruction at which it happened first.
+    The author wrote such a text. Texts of other errors may contain keys and paths of the host: if
+    ``tokens[name]`` fails, the text of the `KeyError` is the name, and an error of an HTTP client
+    contains an address. So the innermost frame of the traceback must be in a file of the plugin,
+    and its instruction must be RAISE_VARARGS. If code catches an error and raises it again, the
+    innermost frame is still the one in which the error occurred first.
 
     Args:
         error: The error, with its traceback.
-        own_files: The folder or the file of the plugin. Packages in a ``site-packages`` below it do
-            not count as its own. Empty for none.
+        own_files: The folder or the file of the plugin; empty if there is none. Packages in a
+            ``site-packages`` below the folder do not count as the plugin's own.
     """
     trace = error.__traceback__
     if trace is None or not own_files:
@@ -28,7 +28,8 @@ def raised_text(error: BaseException, own_files: str) -> str:
     while trace.tb_next is not None:
         trace = trace.tb_next
     code = trace.tb_frame.f_code
-    # `co_code` has the instructions as they were compiled, even where Python has specialized them.
+    # `co_code` has the instructions as they were compiled. Python may have replaced them in memory
+    # with faster ones.
     raised = 0 <= trace.tb_lasti < len(code.co_code) and code.co_code[trace.tb_lasti] == _RAISE
     return str(error) if raised and _is_below(code.co_filename, own_files) else ""
 

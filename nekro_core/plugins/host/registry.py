@@ -49,7 +49,8 @@ from nekro_core.system.background_tasks import background_tasks
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 
 _MOST_TOLD = 1000
-"""How many problems are remembered, so that each is logged once. Each reload may find new ones."""
+"""Maximum number of problems that are remembered, so that each is logged only once. Each reload may
+find new problems."""
 
 
 class PluginRegistry(ActivePlugins):
@@ -143,7 +144,8 @@ class PluginRegistry(ActivePlugins):
 
     @property
     def at_next_start(self) -> tuple[str, ...]:
-        """Sentences about packages whose running version is not the installed version."""
+        """Return sentences about packages whose imported version is not the installed version. The
+        next start imports the installed version."""
         packages = self._services.packages
         return tuple(map(str, packages.stale)) if packages is not None else ()
 
@@ -176,13 +178,14 @@ class PluginRegistry(ActivePlugins):
                 await self.load_all()
 
     async def unload_all(self) -> None:
-        """Unload every plugin, all at once. Each runs its cleanup method."""
+        """Unload all plugins at the same time. Their cleanup methods run."""
         async with self._lock, anyio.create_task_group() as tasks:
             for entry in self._entries.values():
                 tasks.start_soon(self._life.end, entry)
 
     def loaded(self, key: str) -> NekroPlugin:
-        """The object of a loaded plugin. Raises `UnknownPlugin` if no such plugin is loaded."""
+        """Return the object of a loaded plugin. Raises `UnknownPlugin` if no such plugin is
+        loaded."""
         plugin = self._entry(key).plugin
         if plugin is None:
             raise UnknownPlugin(f"the plugin {key!r} is not loaded")
@@ -222,8 +225,8 @@ class PluginRegistry(ActivePlugins):
         return entry.info
 
     async def suspend(self, item: str) -> None:
-        """Unload a plugin whose files are about to be replaced. It is not loaded before `resume`,
-        whatever the operator's switches say. The plugin need not exist yet."""
+        """Unload a plugin before its files are replaced. Until `resume` is called, the plugin is
+        not loaded, even if it is switched on. The plugin need not exist yet."""
         async with self._lock:
             self._suspended.add(item)
             if (entry := self._entries.get(item)) is not None:
@@ -231,8 +234,8 @@ class PluginRegistry(ActivePlugins):
                 self._write_list()
 
     async def resume(self, item: str) -> PluginInfo | None:
-        """End what `suspend` began: load the plugin from its present files if it is switched on.
-        Returns the plugin with its new state; None if it has no files."""
+        """Undo `suspend`: load the plugin from its present files if it is switched on. Returns the
+        plugin with its new state; None if the plugin has no files."""
         async with self._lock:
             self._suspended.discard(item)
             if self._services.packages is not None:
@@ -241,7 +244,7 @@ class PluginRegistry(ActivePlugins):
             before = self._entries.get(item)
             if found is None:
                 self._entries.pop(item, None)
-            else:  # The plugin may be of another kind than before.
+            else:  # Make a new entry, because the new files may be a plugin of another kind.
                 owner = before.owner if before is not None else self._owner_of(found[0])
                 fresh = self._new_entry(*found, owner)
                 if before is not None:
@@ -303,7 +306,7 @@ class PluginRegistry(ActivePlugins):
             logger.error("the list of plugins cannot be written: {}", error)
 
     async def _load_these(self, entries: Sequence[PluginEntry]) -> None:
-        """Load plugins, and report which functions of the bot or of libraries installed plugins
+        """Load plugins. Report functions of the bot or of libraries that an installed plugin has
         replaced."""
         installed = {each.item.item: each for each in entries if not each.item.builtin}
         look = partial(anyio.to_thread.run_sync, self._noted.changes)

@@ -7,12 +7,14 @@ import anyio
 from loguru import logger
 
 from nekro_core.plugins.host.builtin import items_in
+from nekro_core.system.folder_watch import stop_event_of_watch
 
 _TOGETHER_MS = 200
 """Changes within this time cause one reload: an editor writes a file in several steps, and a person
 may save several files."""
 _NOT_LOADED = frozenset({"tests", "test", "docs"})
-"""Folders of a plugin whose files do not run in the bot, so a change does not reload the plugin."""
+"""Folders of a plugin whose files do not run in the bot. A change in them does not reload the
+plugin."""
 
 
 async def watch_files(folder: Path, reload: Callable[[str], Awaitable[None]]) -> None:
@@ -24,18 +26,21 @@ async def watch_files(folder: Path, reload: Callable[[str], Awaitable[None]]) ->
     while True:
         places = _places(folder)
         watched = (folder, *places)
-        async for changes in watchfiles.awatch(*watched, debounce=_TOGETHER_MS, step=50):
-            edited = edited_items(places, (Path(path) for _, path in changes))
-            for item in edited:
-                logger.info("plugin {}: its files changed, it is loaded again", item)
-                await reload(item)
-            if _places(folder) != places:
-                break
+        async with stop_event_of_watch() as stop:
+            async for changes in watchfiles.awatch(
+                *watched, debounce=_TOGETHER_MS, step=50, stop_event=stop
+            ):
+                edited = edited_items(places, (Path(path) for _, path in changes))
+                for item in edited:
+                    logger.info("plugin {}: its files changed, so it is loaded again", item)
+                    await reload(item)
+                if _places(folder) != places:
+                    break
 
 
 def edited_items(places: dict[Path, str], changed: Iterable[Path]) -> list[str]:
-    """Get the items of the plugins that changed files belong to, each once. ``places`` maps the
-    real path of a plugin to its item."""
+    """Get the items of the plugins to which changed files belong, each item once. ``places`` maps
+    the real path of a plugin to its item."""
     found: dict[str, None] = {}
     for path in changed:
         for place, item in places.items():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from nekro_core.plugins.authoring.services import SHARED_BYTES
+from nekro_core.plugins.authoring.limits import SHARED_BYTES
 from nekro_core.plugins.packages import PackageFolder
 from nekro_core.system.live_settings import AFTER_RESTART, LiveSettings
 

@@ -16,14 +16,15 @@ LIST_NAME = "plugins.list.json"
 
 
 class _Chosen(msgspec.Struct, frozen=True):
-    """The operator's file: the items of plugins that are off, each with the plugin's key."""
+    """The content of the operator's file: the items of plugins that are switched off, each with the
+    plugin's key."""
 
     disabled: dict[str, str] = {}
 
 
 class ListedPlugin(msgspec.Struct, frozen=True, kw_only=True):
-    """A plugin in the list that the bot wrote. ``problems`` are whole sentences. ``author`` is as
-    the plugin writes it, and may have characters that the key cannot have."""
+    """A plugin in the list that the bot wrote. ``problems`` are whole sentences. ``author`` is the
+    author's name as the plugin writes it; it may have characters that a key cannot have."""
 
     item: str
     key: str
@@ -45,7 +46,7 @@ class PluginSwitches:
         self.changed()
 
     def wanted(self, item: str) -> bool:
-        """Whether a plugin is on."""
+        """Return True if a plugin is switched on."""
         return item not in self._disabled
 
     def key_of(self, item: str) -> str:
@@ -54,7 +55,7 @@ class PluginSwitches:
         return self._disabled.get(item, "")
 
     def changed(self) -> bool:
-        """Read the file again if it has changed. Returns whether it has."""
+        """Read the file again if it has changed. Returns whether it has changed."""
         try:
             found = self._path.stat()
         except OSError:

@@ -32,12 +32,13 @@ async def call_tool(
 ) -> Outcome:
     """Call a tool's handler with arguments from a box.
 
-    It raises no error of the handler. Wrong arguments, an exception, a wrong result or a call that
-    takes longer than ``tool.timeout_s`` becomes a `ToolCallFailed`. Its message has no details of
-    the host; the log has them. A tool that is switched off in the chat is not called.
+    Errors of the handler are not raised. If an argument or the result is wrong, if the handler
+    raises an exception, or if the call takes longer than ``tool.timeout_s``, a `ToolCallFailed` is
+    returned. Its message has no details of the host; the log has them. A tool that is switched off
+    in the chat is not called.
     """
     if not ctx.services.tool_choices.of(ctx.chat).allows(tool):
-        # The operator may have switched it off after the code or the model had seen it.
+        # The operator may have switched the tool off after the model had read about it.
         return ToolCallFailed(f"{tool.name} is switched off in this chat")
     uses = ctx.services.uses
     with uses.call(tool) if uses is not None else nullcontext(CallNote()) as note:

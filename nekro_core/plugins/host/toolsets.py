@@ -16,8 +16,8 @@ from nekro_core.tools.names import ToolSet, tool_set
 from nekro_core.tools.tool import Tool
 
 _MOST_SETS = 64
-"""Maximum number of sets in the cache. The number is bounded because a plugin may choose other
-tools at every call."""
+"""Maximum number of sets in the cache. Without this bound, the cache would grow if a plugin chooses
+other tools at every call."""
 
 
 class ToolSetCache:
@@ -47,14 +47,15 @@ class ToolSetCache:
         self._narrowed.clear()
 
     def narrowed(self, tools: ToolSet, choice: ToolChoice) -> ToolSet:
-        """Get the part of a set that the operator chose for a chat."""
+        """Get the tools of a set that the operator's choice for a chat allows."""
         if not choice.rules:
             return tools
         key = (id(tools), choice)
         if key not in self._narrowed:
             while len(self._narrowed) >= _MOST_SETS:
                 del self._narrowed[next(iter(self._narrowed))]
-            # The whole set is kept beside its part, so that no other object gets its id.
+            # Keep the whole set too: its id is in the key, and as long as the set exists, no other
+            # object gets the same id.
             self._narrowed[key] = tools, tools.narrowed(choice.allows)
         return self._narrowed[key][1]
 
@@ -100,7 +101,8 @@ class ToolSetCache:
             for entry in choosing:
                 tasks.start_soon(choose, entry)
         ordered = [chosen[entry.item.item] for entry in choosing]
-        # Ids are safe as keys: a cached set refers to its tools, so no other object gets their ids.
+        # Ids of tools are safe as keys: a cached set holds its tools, and as long as they exist, no
+        # other objects get their ids.
         key = (adapter, tuple(id(tool) for tool in chain(*ordered)))
         if key not in self._sets:
             self._keep(key, self._made(adapter, plugins, chosen))
@@ -142,5 +144,6 @@ class ToolSetCache:
 
 
 def has_lenient(plugins: Iterable[PluginEntry]) -> bool:
-    """Whether one of these plugins was written for another bot (`NekroPlugin.is_lenient`)."""
+    """Return True if one of these plugins was written for another bot
+    (`NekroPlugin.is_lenient`)."""
     return any(entry.plugin is not None and entry.plugin.is_lenient for entry in plugins)

@@ -24,19 +24,20 @@ _MARGIN_S = 60.0
 method."""
 
 NOT_CONFINED = (
-    "note: this kernel cannot confine a process (no Landlock), so that Python alone refused what "
-    "the plugin tried; machine code in it was not held back"
+    "note: this kernel cannot confine a process (no Landlock). So only Python refused what the "
+    "plugin tried; machine code in the plugin was not confined"
 )
 
 
 def make_order(copy: Path, shown: Path, settings: PluginSettings) -> CheckOrder:
-    """The order to check a plugin. ``copy`` is in the throw-away folder, ``shown`` is the path that
-    its author knows."""
+    """Make the order to check a plugin. ``copy`` is the copy of the plugin in the throw-away
+    folder, ``shown`` is the path that the plugin's author knows."""
     return CheckOrder(str(copy), str(shown), settings.model_dump_json())
 
 
 def time_limit(settings: PluginSettings) -> float:
-    """How many seconds a check may take, without the fetching of packages."""
+    """Return the maximum number of seconds of a check. The time for fetching packages does not
+    count."""
     return settings.import_s + settings.init_s + _MARGIN_S
 
 
@@ -51,10 +52,10 @@ def check_with(
     data_dir: Path,
     needs: PluginNeeds | None = None,
 ) -> CheckResult:
-    """Check a plugin in a confined process, with the packages of ``shelf``, and with the plugins
-    that it needs and its configuration from ``data_dir``. Blocks.
+    """Check a plugin in a confined process. The process gets the packages of ``shelf`` and, from
+    ``data_dir``, the other plugins that the plugin needs and the plugin's configuration. Blocks.
 
-    If ``needs`` are given, packages that ``shelf`` lacks are installed for the check alone. Raises
+    If ``needs`` are given, packages that ``shelf`` lacks are installed only for the check. Raises
     `PackagesRefused`.
     """
 
@@ -73,8 +74,8 @@ def check_with(
 
 
 def _run_apart(check: Callable[[], Awaitable[CheckResult]]) -> CheckResult:
-    """Run a check in the event loop of a new thread, because the caller's thread may have one
-    already. The check ends if the caller is cancelled."""
+    """Run a check in an event loop in a new thread, because the caller's thread may already run an
+    event loop. If the caller is cancelled, the check ends."""
     with start_blocking_portal() as portal:
         running = portal.start_task_soon(check)
         try:
@@ -96,8 +97,8 @@ def accept(
     say: Callable[[str], None],
     force: bool,
 ) -> None:
-    """Get a plugin's packages and check it. A plugin that runs pip gets what pip was to install,
-    and is checked again.
+    """Install a plugin's packages and check the plugin. If the plugin tries to run pip during the
+    check, install the packages that pip would have installed, and check the plugin again.
 
     ``get`` installs packages. Raises `NotAccepted` if the plugin cannot be loaded, unless ``force``
     is set.

@@ -1,8 +1,8 @@
 """Records what a plugin tries while it is checked: programs that it starts, and files that it
 writes outside of the throw-away folder of the check.
 
-Python reports such calls to audit hooks (PEP 578) before they are carried out. What native code and
-started programs do is not reported.
+Python reports such calls to audit hooks (PEP 578) before they are carried out. Actions of native
+code and of started programs are not reported.
 """
 
 import os
@@ -19,7 +19,7 @@ import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 
 _MOST = 50
-"""Maximum number of attempts that are kept."""
+"""Maximum number of attempts that are recorded."""
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGES: Mapping[str, int] = MappingProxyType(
     {
@@ -44,9 +44,9 @@ _PIP_TAKES_VALUE = frozenset(
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """One thing that a plugin tried. ``where`` is the ``file:line`` of the plugin's code.
-    ``packages`` are the requirements that a started pip was to install. ``deeds`` are the same as
-    the text: a word such as ``starts`` or ``removes``, and of what."""
+    """One action that a plugin tried. ``where`` is the ``file:line`` of the plugin's code. If the
+    action starts pip, ``packages`` are the requirements that pip would install. ``deeds`` has the
+    content of ``text`` as pairs: a word such as ``starts`` or ``removes``, and its object."""
 
     text: str
     where: str
@@ -55,12 +55,12 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class AttemptLog:
-    """The attempts of the plugin in one folder. `start` begins to record; this cannot be ended."""
+    """Records the attempts of one plugin. `start` begins the recording, which cannot be ended."""
 
     def __init__(self, plugin: Path, throw_away: Path, *, refuse: bool) -> None:
-        """``plugin`` is the folder or file whose code is watched, ``throw_away`` the folder below
-        which writing is free. With ``refuse`` the attempts raise `PermissionError`, for a machine
-        whose kernel cannot refuse them."""
+        """``plugin`` is the folder or file whose code is watched. Writing below ``throw_away`` is
+        allowed and is not recorded. With ``refuse``, each attempt raises `PermissionError`; this is
+        for a machine whose kernel cannot refuse such actions."""
         self.found: list[Attempt] = []
         self._plugin = str(plugin)
         self._free = str(throw_away)
@@ -75,7 +75,7 @@ class AttemptLog:
         describe = _EVENTS.get(event)
         if describe is None or getattr(self._inside, "hearing", False):
             return
-        self._inside.hearing = True  # Calls that this method makes itself are not recorded.
+        self._inside.hearing = True  # so that calls of this method itself are not recorded
         try:
             attempt = self._attempt(event, arguments, describe)
         finally:
@@ -110,7 +110,8 @@ class AttemptLog:
         return whole == self._free or whole.startswith(f"{self._free}/")
 
     def _where(self, frame: FrameType | None) -> str:
-        """The innermost place of the plugin's own code; empty if it is not on the stack."""
+        """Return the innermost ``file:line`` of the plugin's own code on the stack; empty if there
+        is none."""
         while frame is not None:
             file = frame.f_code.co_filename
             if file == self._plugin or file.startswith(f"{self._plugin}/"):
@@ -120,7 +121,8 @@ class AttemptLog:
 
 
 def pip_packages(command: Iterable[str]) -> list[str]:
-    """The requirements by name in a command that runs ``pip install``; empty for any other one."""
+    """Return the requirements in a command that runs ``pip install``, without addresses and
+    folders; an empty list for any other command."""
     words = [*command]
     if "install" not in words:
         return []
@@ -134,7 +136,7 @@ def pip_packages(command: Iterable[str]) -> list[str]:
             continue
         try:
             wanted = Requirement(word)
-        except InvalidRequirement:  # an address, or a folder
+        except InvalidRequirement:  # for example an address or a folder
             continue
         if not wanted.url:
             found.append(str(wanted))
@@ -146,7 +148,8 @@ _Describe = Callable[[str, tuple[Any, ...]], Iterator[str | list[str]]]
 
 
 def _text(value: Any) -> str:
-    """A path or word of a call as text; empty for a descriptor or anything else."""
+    """Return a path or word of a call as text; empty for any other value, such as a file
+    descriptor."""
     return os.fsdecode(value) if isinstance(value, str | bytes | os.PathLike) else ""
 
 
@@ -177,7 +180,7 @@ def _started(event: str, arguments: tuple[Any, ...]) -> Iterator[list[str]]:
     for part in _SHELL_AND.split(_text(command)):
         try:
             yield shlex.split(part)
-        except ValueError:  # an open quote
+        except ValueError:  # for example a quote that is not closed
             yield [part]
 
 

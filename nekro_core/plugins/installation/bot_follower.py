@@ -1,4 +1,4 @@
-"""What an installation needs from the bot whose plugins it changes."""
+"""The interface through which an installation talks with the bot whose plugins it changes."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -9,19 +9,21 @@ from nekro_core.system.errors import NekroError
 from nekro_core.tools.problem import PluginProblem
 
 Preflight = Callable[[Path, Path], Sequence[PluginProblem]]
-"""Returns the problems that loading a plugin would report, as far as its files show them. Gets the
-plugin and the folder of the installed plugins. An error means that the plugin would not be
+"""A function that gets a plugin and the folder of the installed plugins, and finds problems in the
+plugin's files without loading it. If one of the problems is an error, the plugin could not be
 loaded."""
 
 
 def no_preflight(plugin: Path, plugins: Path) -> Sequence[PluginProblem]:
-    """Find no problems. This is the `Preflight` of a bot that runs no plugins of other bots."""
+    """Return no problems. This is the `Preflight` of a bot that does not run plugins of other
+    bots."""
     del plugin, plugins
     return ()
 
 
 class InstallStage(StrEnum):
-    """What an installation does now. Up to `CHECK` nothing has changed and it can be cancelled."""
+    """A stage of an installation. Up to `CHECK`, nothing has changed, and the installation can be
+    cancelled."""
 
     FETCH = "fetch"
     PACKAGES = "packages"
@@ -39,11 +41,12 @@ class BotFollower(Protocol):
     """The bot whose plugins are changed, if it runs in this process. The methods block."""
 
     def suspend(self, item: str) -> None:
-        """End a plugin, so that its files can be replaced. It is not loaded until `resume`."""
+        """Unload a plugin, so that its files can be replaced. It is loaded again only by
+        `resume`."""
 
     def resume(self, item: str) -> str:
-        """Load a plugin from its files if it is switched on. Returns why that failed; empty if it
-        did not."""
+        """Load a plugin from its files if it is switched on. Returns the reason if this failed,
+        otherwise an empty text."""
 
 
 class InstallRefused(NekroError):

@@ -1,7 +1,7 @@
-"""What the process that checks a plugin is told, and what it answers.
+"""The order for the process that checks a plugin, and the result that this process writes.
 
 The process reads an order, loads the plugin in a new, empty bot, and writes a result. It imports
-this module before it gives up its rights, so this module imports nothing of the bot.
+this module before it gives up its rights, so this module imports no other module of the bot.
 """
 
 import msgspec
@@ -9,17 +9,18 @@ import msgspec
 from nekro_core.plugins.installation.attempts import Attempt
 
 PROGRAM = ("nekro_core", "confined-check")
-"""The module and the first argument of the process; see `nekro_core.__main__`. It builds a whole
-bot, so its code is on a higher floor than this room."""
+"""The module that the process runs and its first argument; see `nekro_core.__main__`. The code of
+the process builds a whole bot, so it is in a room on a higher floor, which this room cannot
+import."""
 RESULT = "result.json"
 DATA = "run/data"
-"""Below the throw-away folder: the data folder of the check's bot. ``run`` is the working folder,
-so that a plugin finds ``data`` where it would beside a real bot."""
+"""The data folder of the check's bot, below the throw-away folder. ``run`` is the working folder of
+the process, so a plugin finds the folder ``data`` there, as with a real bot."""
 
 
 class CheckOrder(msgspec.Struct, frozen=True):
-    """What to check. ``plugin`` is a copy of the plugin in the throw-away folder, ``shown`` the
-    path that its author knows. ``settings`` are the plugins' settings as JSON."""
+    """The order for a check. ``plugin`` is the copy of the plugin in the throw-away folder,
+    ``shown`` the path that its author knows. ``settings`` are the plugins' settings as JSON."""
 
     plugin: str
     shown: str
@@ -27,9 +28,10 @@ class CheckOrder(msgspec.Struct, frozen=True):
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a check. ``status`` is 0, or 1 if the plugin or a tool of it cannot be used;
-    ``loaded`` is whether the plugin was loaded, ``problems`` says why not. ``report`` is the whole
-    text for the author. ``confined`` is whether the kernel refused the attempts."""
+    """The outcome of a check. ``status`` is 0, or 1 if the plugin or one of its tools cannot be
+    used. ``loaded`` says whether the plugin was loaded; if not, ``problems`` says why. ``report``
+    is the whole text for the author. ``confined`` says whether the kernel refuses actions outside
+    of the throw-away folder."""
 
     status: int
     report: str

@@ -1,5 +1,4 @@
-"""Runs a check of a plugin in a confined process, so that no plugin changes the machine that it is
-checked on."""
+"""Runs a check of a plugin in a confined process, so that the plugin cannot change the machine."""
 
 import os
 import shutil
@@ -70,9 +69,9 @@ class CheckProcess:
         return self.folder / DATA
 
     def copy(self, plugin: Path, name: str) -> Path:
-        """Copy a plugin into the throw-away folder, under the name that it is imported by. What it
-        writes beside its code stays there. Returns the copy, or ``plugin`` itself if it is too
-        large; then it cannot write there. Raises `OSError`."""
+        """Copy a plugin into the throw-away folder, under the name by which it is imported. If the
+        plugin writes beside its code, only the copy changes. If the plugin is too large, return
+        ``plugin`` itself; the plugin then cannot write beside its code. Raises `OSError`."""
         target = self.folder / "plugin" / name
         if plugin.is_file():
             return Path(shutil.copyfile(plugin, target.with_name(f"{name}.py")))
@@ -83,8 +82,8 @@ class CheckProcess:
         return target
 
     async def check(self, order: CheckOrder, limit_s: float) -> CheckResult:
-        """Check a plugin within ``limit_s`` seconds. A process that ends or takes too long is a
-        result as well."""
+        """Check a plugin within ``limit_s`` seconds. If the process ends early or takes too long,
+        the result says so."""
         assert self._process.stdin is not None
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             await self._process.stdin.send(msgspec.json.encode(order) + b"\n")
@@ -99,7 +98,7 @@ class CheckProcess:
             return self._failed(f"the process that checked it ended with status {status}")
 
     def said(self) -> str:
-        """The end of what the plugin and the bot of the check have printed and logged."""
+        """Return the last lines that the plugin and the check's bot have printed and logged."""
         with (self.folder / _OUTPUT).open("rb") as file:
             file.seek(max(0, (self.folder / _OUTPUT).stat().st_size - _MOST_SAID))
             return file.read().decode(errors="replace")
@@ -118,8 +117,8 @@ def _laid_out(name: str) -> Path:
 
 
 def _environment(folder: Path) -> Mapping[str, str]:
-    """This process's environment without the bot's settings, with a home folder that is thrown
-    away."""
+    """Return this process's environment variables without the bot's settings, with a home folder
+    below the throw-away folder."""
     gone = ("NEKRO_", "XDG_", "PYTHONUSERBASE", "PYTHONSTARTUP")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(gone)}
     own = Path("~/.config/pip/pip.conf").expanduser()

@@ -1,4 +1,4 @@
-"""Downloads a file from an address that the operator gave, up to a size."""
+"""Downloads a file from an address that the operator gave, up to a maximum size."""
 
 import time
 from pathlib import Path
@@ -9,13 +9,13 @@ from nekro_core.system.errors import NekroError
 from nekro_core.system.thread_cancellation import stop_if_cancelled
 
 _SILENT_S = 20.0
-"""Longest wait for the server's next bytes, in seconds."""
+"""Maximum wait for the server's next bytes, in seconds."""
 _WHOLE_S = 300.0
-"""Longest time of a download, in seconds: as long as a clone by git may take."""
+"""Maximum time of a download, in seconds. A clone by git has the same limit."""
 
 
 class DownloadFailed(NekroError):
-    """A file cannot be had from its address. The text says why."""
+    """A file cannot be downloaded from its address. The text says why."""
 
 
 def download(address: str, target: Path, *, most_bytes: int) -> None:

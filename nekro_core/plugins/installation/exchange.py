@@ -1,5 +1,5 @@
-"""Replaces the files of a plugin while the plugin is ended, and loads it again. Either all files
-are replaced, or none, even if the process is killed."""
+"""Unloads a plugin, replaces its files, and loads it again. Either all files are replaced, or none,
+even if the process is killed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,14 +24,14 @@ from nekro_core.plugins.installation.versions import OldVersions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFiles:
-    """The files that come into a plugin's place.
+    """New files of a plugin.
 
     Attributes:
-        item: The plugin.
-        key: Its key.
+        item: The plugin's item.
+        key: The plugin's key.
         ready: The new file or folder, on the disk of the data folder.
-        place: Where it belongs.
-        staging: A folder that is deleted later, on the same disk.
+        place: The path of the plugin, to which ``ready`` is moved.
+        staging: A temporary folder on the same disk.
         record: The record of the new version.
         kept: The files of the present version that are kept, as paths in its folder.
     """
@@ -47,7 +47,7 @@ class NewFiles:
 
 @dataclass(slots=True)
 class Resumed:
-    """Why a plugin could not be loaded again; empty if it could."""
+    """``problem`` says why a plugin could not be loaded again; empty if it could."""
 
     problem: str = ""
 
@@ -62,10 +62,12 @@ class FileExchange:
     reach: Callable[[InstallStage], None] = ignore_stage
 
     def replace(self, new: NewFiles, *, force: bool, restore: Callable[[], None]) -> None:
-        """Put new files in place and load the plugin. The old files become an old version.
+        """Move the new files to the plugin's path and load the plugin. The old files are kept as an
+        old version.
 
         If the bot of this process cannot load the plugin, ``restore`` is called, the old files are
-        put back and loaded, and `InstallRefused` is raised; with ``force``, the new files stay.
+        moved back and loaded, and `InstallRefused` is raised. With ``force``, the new files stay
+        even then.
         """
         records, versions = InstallRecords(self.data_dir), OldVersions(self.data_dir)
         before = records.all().get(new.item)
@@ -90,7 +92,7 @@ class FileExchange:
 
     @contextmanager
     def quiet(self, item: str, key: str) -> Iterator[Resumed]:
-        """End a plugin for a ``with`` block, and load it afterwards."""
+        """Unload a plugin for the duration of a ``with`` block, and load it afterwards."""
         resumed = Resumed()
         if self.follower is None:
             with switched_off(self.data_dir, item, key):
@@ -116,7 +118,7 @@ class FileExchange:
     ) -> Iterator[None]:
         """Keep a note about the change on disk while the plugin's files are moved. If this process
         is killed, the note says how to finish or undo the change. Raises `InstallRefused` if
-        another process changes plugins now."""
+        another process is changing plugins at the same time."""
         plan = PluginMove(
             item=item,
             key=key,
@@ -135,8 +137,8 @@ class FileExchange:
 
 
 def _move(ready: Path, place: Path, aside: Path) -> None:
-    """Move the new files to their place. The old files are first moved to ``aside``, and moved back
-    if this fails."""
+    """Move the old files from ``place`` to ``aside``, then the new files from ``ready`` to
+    ``place``. If this fails, move the old files back."""
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.exists():
         place.rename(aside)

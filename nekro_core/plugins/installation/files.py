@@ -11,13 +11,13 @@ from nekro_core.system.thread_cancellation import stop_if_cancelled
 
 MOST_FILES = 5_000
 MOST_BYTES = 200_000_000
-"""Largest size of a plugin. It is enough for pictures and fonts, but not for models, which a plugin
-should download."""
+"""Maximum size of a plugin in bytes. It is enough for pictures and fonts, but not for neural
+networks, which a plugin should download."""
 NO_PART = frozenset(
     {".git", ".hg", "__pycache__", ".venv", "venv", "node_modules", ".pytest_cache", ".mypy_cache",
      ".ruff_cache", ".hypothesis", ".idea", ".vscode"}
 )  # fmt: skip
-"""Names of folders that are no part of a plugin."""
+"""Names of folders that do not belong to a plugin."""
 
 
 class FilesRefused(NekroError):
@@ -40,8 +40,8 @@ def copy_files(source: Path, target: Path) -> None:
 
 
 def digests(plugin: Path) -> dict[str, str]:
-    """The SHA-256 of each file of a plugin, by its path in the plugin's folder. A plugin that is a
-    single file has one entry."""
+    """Return the SHA-256 of each file of a plugin, by its path in the plugin's folder. A plugin
+    that is a single file has one entry."""
     if plugin.is_file():
         return {plugin.name: _digest(plugin)}
     return {path.relative_to(plugin).as_posix(): _digest(path) for path in walk(plugin)}

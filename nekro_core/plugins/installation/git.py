@@ -89,8 +89,8 @@ def _watch(
 ) -> None:
     until = time.monotonic() + GIT_S
     while time.monotonic() < until:
-        # WNOWAIT leaves the child as a zombie until `_end` has killed its process group, so that
-        # the system cannot reuse its id before.
+        # WNOWAIT leaves the child as a zombie. So the system cannot reuse its id before `_end` has
+        # killed its process group.
         ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if not _fits(target, most_bytes):
             raise _too_much(most_bytes)
@@ -104,7 +104,7 @@ def _watch(
 
 
 def _fits(folder: Path, most_bytes: int) -> bool:
-    """Whether a folder is within the limits. Twice as many files are allowed as in a plugin,
+    """Return True if a folder is within the limits. It may have twice as many files as a plugin,
     because git adds its own files."""
     count = size = 0
     waiting = [str(folder)]
@@ -119,7 +119,7 @@ def _fits(folder: Path, most_bytes: int) -> bool:
                         size += entry.stat(follow_symlinks=False).st_size
                     if size > most_bytes or count > 2 * MOST_FILES:
                         return False
-        except FileNotFoundError:  # git deletes its temporary files meanwhile
+        except FileNotFoundError:  # git has deleted a temporary file in the meantime
             continue
     return True
 

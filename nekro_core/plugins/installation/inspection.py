@@ -1,7 +1,7 @@
 """Reads a plugin's source and lists what its code can do. The code is not run.
 
-A plugin is trusted code. The result tells an operator what the plugin does, but it is no
-protection: only names in the source are checked, and code can hide what it does.
+A plugin is trusted code. The result tells an operator what the plugin does, but it does not protect
+against a hostile plugin: only names in the source are checked, and code can hide what it does.
 """
 
 import ast
@@ -43,7 +43,8 @@ ABILITIES: Mapping[str, str] = MappingProxyType(
         "declared": "may use {detail}",
     }
 )
-"""What code may do, by code. The console has the same sentences in its languages."""
+"""The sentences that describe abilities of a plugin, by key. The console has the same sentences in
+its languages."""
 _MOUNTS: Mapping[str, str] = MappingProxyType(
     {
         "mount_on_user_message": "reads_messages",
@@ -99,7 +100,7 @@ class DetectedAbility:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginInspection:
-    """What was found in a plugin's files. A value that only the running code would give is
+    """The result of reading a plugin's files. A value that only running code could compute is
     empty."""
 
     key: str = ""
@@ -110,7 +111,7 @@ class PluginInspection:
     tools: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     spoken: tuple[str, ...] = ()
-    """What people type for commands that the plugin finds in messages itself."""
+    """The usage texts of commands that the plugin finds in messages itself."""
     abilities: tuple[DetectedAbility, ...] = ()
     unreadable: tuple[str, ...] = ()
 
@@ -157,7 +158,7 @@ def inspect_plugin(plugin: Path) -> PluginInspection:
 
 
 def python_files(plugin: Path) -> list[Path]:
-    """The first 2,000 Python files of a plugin, sorted. Tests are left out."""
+    """Return the first 2,000 Python files of a plugin, sorted. Tests are left out."""
     if plugin.is_file():
         return [plugin]
     found = (
@@ -190,7 +191,7 @@ class _Reader:
         self.commands: list[str] = []
         self.spoken: list[str] = []
         self._texts: dict[str, str] = {}
-        """The texts that are assigned to names in the file."""
+        """By name: the text that the file assigns to the name."""
         self.abilities: dict[tuple[str, str], str] = {}
 
     def able(self, code: str, where: str, detail: str = "") -> None:
@@ -243,7 +244,7 @@ class _Reader:
             self.able("files", where)
 
     def _older_component(self, node: ast.ClassDef) -> None:
-        """Read a component of a plugin from before MaiBot's SDK: it is a class."""
+        """Read a component of a plugin that was written before MaiBot's SDK existed: a class."""
         bases = {_dotted(each).rpartition(".")[2] for each in node.bases}
         own = dict(_named_texts(node))
         if "BaseTool" in bases and "name" in own:
@@ -255,7 +256,7 @@ class _Reader:
 
 
 def _named_texts(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """The names to which a text is assigned, with the text."""
+    """Yield each name to which a text is assigned, with the text."""
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=[ast.Name(name)], value=ast.Constant(value=str(text))):

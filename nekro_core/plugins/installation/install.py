@@ -1,4 +1,4 @@
-"""Installs, updates, restores and removes a plugin. Either all of this is done, or nothing.
+"""Installs, updates, restores and removes plugins. A change is either completed or undone.
 
 A plugin is switched off while its files change, so that its code has ended before the files are
 replaced. The switch is in the file of plugin switches, which a running bot reads.
@@ -57,10 +57,10 @@ _LEFT_S = 86_400.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installer:
     """Changes the plugins of one data folder. ``ask`` asks the operator a question, ``say`` prints
-    a line. ``preflight`` finds problems of plugins that were written for another bot. ``check``
-    replaces the check in a confined process. ``follower`` is the bot of this process; None if the
-    bot is another process, which reads the file of switches. ``reach`` is called at the beginning
-    of each stage. All methods block."""
+    a line. ``preflight`` finds problems of plugins that were written for another bot. ``check`` is
+    used instead of the check in a confined process, if it is given. ``follower`` is the bot of this
+    process; None if the bot is another process, which reads the file of switches. ``reach`` is
+    called at the beginning of each stage. All methods block."""
 
     data_dir: Path
     shelf: PackageFolder
@@ -73,7 +73,7 @@ class Installer:
     reach: Callable[[InstallStage], None] = ignore_stage
 
     def propose(self, source: PluginSource, *, check: bool = False) -> PluginProposal:
-        """Fetch a plugin and say what it is and what it may do, without installing it. With
+        """Fetch a plugin and describe what it is and what it may do, without installing it. With
         ``check``, also load it in a confined process, with the packages that it needs.
 
         Raises `SourceRefused`, `FilesRefused`, `InvalidRequirements` and `PackagesRefused`.
@@ -92,8 +92,8 @@ class Installer:
             return replace(found, check=run(fetched))
 
     def propose_update(self, name: str, *, check: bool = False) -> PluginProposal:
-        """Like `propose`, for a new version of an installed plugin from its source. Raises
-        `InstallRefused` for an unknown plugin too."""
+        """Do the same as `propose` for a new version of an installed plugin, from its source. Also
+        raises `InstallRefused` if the plugin is unknown."""
         _, record = self._find(name)
         return self.propose(record.source, check=check)
 
@@ -101,9 +101,10 @@ class Installer:
         """Install a plugin. Returns its item name (``local/NAME``), or an empty text if the
         operator said no.
 
-        The plugin is checked first, as `nekro plugin check` does. Without ``force``, one that
+        The plugin is checked first, as `nekro plugin check` does. Without ``force``, a plugin that
         cannot be loaded is refused. ``expected`` is the `PluginProposal.digest` that the operator
-        was shown; other files are refused. Empty accepts any.
+        was shown. If the files have another digest, they are refused. If ``expected`` is empty, any
+        files are accepted.
 
         Raises `InstallRefused`, `SourceRefused`, `FilesRefused`, `InvalidRequirements` and
         `PackagesRefused`. After an error, no plugin has changed.
@@ -156,10 +157,10 @@ class Installer:
         """Fetch a plugin again and install it. Returns its item name, or an empty text if nothing
         changed.
 
-        ``source`` is where the new version is; None for where the plugin came from. What the plugin
-        wrote into its folder is kept. Without ``force``, this is refused if other files were
-        changed here, or if the plugin cannot be loaded. The old version is kept, see `roll_back`.
-        Raises the same errors as `install`.
+        ``source`` is the source of the new version; None for the source from which the plugin was
+        installed. Files that the plugin wrote into its folder are kept. Without ``force``, the
+        update is refused if somebody has changed other files, or if the new version cannot be
+        loaded. The old version is kept, see `roll_back`. Raises the same errors as `install`.
         """
         self._finish()
         item, record = self._find(name)
@@ -201,16 +202,16 @@ class Installer:
         return item
 
     def versions(self, name: str) -> tuple[OldVersion, ...]:
-        """The versions of an installed plugin that `roll_back` can go back to, the newest first.
-        Raises `InstallRefused` for an unknown plugin."""
+        """Return the old versions of an installed plugin that `roll_back` can restore, the newest
+        first. Raises `InstallRefused` if the plugin is unknown."""
         item, _ = self._find(name)
         return self._versions.of(item)
 
     def roll_back(self, name: str, number: int | None = None) -> str:
-        """Replace a plugin by an old version of it: the one with this number, else the newest.
-        Returns its item name, or an empty text if the operator said no.
+        """Replace a plugin by its old version with this number; None for the newest old version.
+        Returns the plugin's item name, or an empty text if the operator said no.
 
-        What the plugin wrote into its folder is kept. The version that is replaced becomes an old
+        Files that the plugin wrote into its folder are kept. The replaced version becomes an old
         version. Raises `InstallRefused` and `PackagesRefused`; after an error, nothing has changed.
         """
         self._finish()
@@ -288,8 +289,8 @@ class Installer:
         )
 
     def _exchange(self, new: NewFiles, needs: list[str], *, force: bool) -> None:
-        """Put new files in place. If they cannot be loaded, restore the packages of ``needs``, the
-        earlier requirements."""
+        """Replace the files of a plugin. If the new files cannot be loaded, restore the packages
+        for ``needs``, the earlier requirements."""
         restore = partial(self._restore_packages, new.item, needs)
         self._files.replace(new, force=force, restore=restore)
 
@@ -297,8 +298,8 @@ class Installer:
         return [*self.shelf.needs.get(item, ())]
 
     def _restore_packages(self, item: str, needs: list[str]) -> None:
-        """Make a plugin's requirements again what they were, also if the operator has cancelled the
-        change."""
+        """Restore the earlier requirements of a plugin. This also works after the operator has
+        cancelled the change."""
         if self._needs_of(item) == needs:
             return
         with not_stopped():
@@ -313,16 +314,17 @@ class Installer:
         return FileExchange(data_dir=self.data_dir, follower=self.follower, reach=self.reach)
 
     def _kept(self, record: InstalledPlugin, place: Path, fetched: FetchedPlugin) -> list[str]:
-        """The data files of an installed plugin that an update keeps."""
+        """Return the data files of an installed plugin that an update keeps."""
         if not place.is_dir() or not fetched.path.is_dir():
             return []
         return kept_files(record.files, self._here(place), digests(fetched.path))
 
     def _here(self, place: Path) -> dict[str, str]:
-        """The digests of an installed plugin's files; empty if it is no folder."""
+        """Return the digests of an installed plugin's files; empty if the plugin is not a
+        folder."""
         try:
             return digests(place) if place.is_dir() else {}
-        except FilesRefused:  # a link, which `changed_since` reports
+        except FilesRefused:  # for example because of a link, which `changed_since` reports
             return {}
 
     def remove(self, name: str, *, data: bool = False) -> str:
@@ -388,7 +390,7 @@ class Installer:
         """Make a temporary folder on the disk of the data folder, so that a rename moves finished
         files to their place."""
         self.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for left in self.data_dir.glob(f"{_STAGING}*"):  # of a killed command
+        for left in self.data_dir.glob(f"{_STAGING}*"):  # folders that a killed command has left
             if time.time() - left.stat().st_mtime > _LEFT_S:
                 shutil.rmtree(left, ignore_errors=True)
         with tempfile.TemporaryDirectory(prefix=_STAGING, dir=self.data_dir) as folder:
@@ -421,7 +423,7 @@ class Installer:
         return self._plugins / name, f"local/{fetched.name}"
 
     def _taken(self, place: Path) -> bool:
-        """Whether the plugins' folder already has a file or a folder of this name."""
+        """Return True if the plugins' folder already has a file or a folder of this name."""
         stem = place.stem if place.suffix == ".py" else place.name
         return any((self._plugins / each).exists() for each in (stem, f"{stem}.py"))
 
@@ -453,7 +455,7 @@ class Installer:
         except NotAccepted as error:
             self._restore_packages(item, before)
             raise InstallRefused(str(error)) from None
-        except BaseException:  # it was cancelled
+        except BaseException:  # for example a cancellation
             self._restore_packages(item, before)
             raise
 
@@ -470,7 +472,7 @@ class Installer:
             self._say(f"  {line}")
 
     def _is_gone(self, item: str) -> bool:
-        """Whether the plugin's files were removed by hand."""
+        """Return True if the plugin's files were removed by hand."""
         source, _, name = item.partition("/")
         return source == "local" and not self._taken(self._plugins / name)
 
@@ -502,8 +504,8 @@ class Installer:
         raise InstallRefused(f"there is no plugin {name!r} in {self._plugins}")
 
     def _follow(self, item: str, key: str) -> None:
-        """Make a running bot read the plugins' folder again, by writing the file of switches
-        unchanged."""
+        """Write the file of switches without a change. A running bot then reads the plugins' folder
+        again."""
         PluginSwitches(self.data_dir).choose(
             item, key, wanted=PluginSwitches(self.data_dir).wanted(item)
         )
@@ -537,6 +539,7 @@ def _record(
 
 
 def _as_placed(fetched: FetchedPlugin, place: Path) -> dict[str, str]:
-    """The digests of the fetched files, under the names that the files will have after the move."""
+    """Return the digests of the fetched files, by the names that the files will have after the
+    move."""
     found = digests(fetched.path)
     return {place.name: next(iter(found.values()))} if fetched.path.is_file() else found

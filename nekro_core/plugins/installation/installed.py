@@ -47,7 +47,8 @@ class InstallRecords:
         self._path = data_dir / FILE_NAME
 
     def all(self) -> Mapping[str, InstalledPlugin]:
-        """All installed plugins, by item name. Empty if the file does not exist or is invalid."""
+        """Return the records of all installed plugins, by item name. Empty if the file does not
+        exist or is invalid."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=dict[str, InstalledPlugin])
         except (OSError, msgspec.MsgspecError):
@@ -60,8 +61,8 @@ class InstallRecords:
         write_whole(self._path, msgspec.json.format(msgspec.json.encode(kept)))
 
     def changed_since(self, item: str) -> list[str]:
-        """Return one line for each file that has changed since the installation. Empty for a plugin
-        without a record."""
+        """Return one line for each file that has changed since the installation; nothing for a
+        plugin without a record."""
         record = self.all().get(item)
         if record is None:
             return []
@@ -73,7 +74,8 @@ class InstallRecords:
 
 
 def lying_plugins(data_dir: Path, known: Collection[str]) -> dict[str, Path]:
-    """The plugins that lie in the bot's folder and are not ``known``, by item name."""
+    """Return the plugins in the bot's folder whose item names are not in ``known``, by item
+    name."""
     folder = data_dir / LOCAL_FOLDER
     found: dict[str, Path] = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():

@@ -1,9 +1,10 @@
-"""Changes the plugins of a running bot: looks at a source, installs, updates, goes back, switches,
-reloads and removes, without a restart and without touching other plugins.
+"""Changes the plugins of a running bot: installs, updates, restores old versions, switches, reloads
+and removes plugins, without a restart and without touching other plugins.
 
-The work on files, git and pip is done by `Installer` in a worker thread. Meanwhile the plugin that
-is changed still runs. It is ended only while its files are replaced, and then loaded again. If a
-turn got its tools before, it calls the old plugin's code, or the call fails and says so.
+`Installer` does the work on files, git and pip in a worker thread, while the plugin that is changed
+still runs. The plugin is unloaded only while its files are replaced, and then loaded again. If a
+turn got the plugin's tools before the change, its calls still run the old code, or they fail with
+an error that says so.
 """
 
 from collections.abc import Callable
@@ -42,15 +43,15 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallStep:
-    """A step of an installation, for the person who waits: a new stage, or a line of text within
-    the stage."""
+    """A report about a running installation, for the operator: a new stage has begun, or ``text``
+    is a line about the present stage."""
 
     stage: InstallStage
     text: str = ""
 
     @property
     def can_be_cancelled(self) -> bool:
-        """Whether a cancellation now leaves everything as it was."""
+        """Whether a cancellation at this step leaves all plugins unchanged."""
         return self.stage in (InstallStage.FETCH, InstallStage.PACKAGES, InstallStage.CHECK)
 
 
@@ -64,12 +65,14 @@ class ManagedPlugin:
 
     Attributes:
         info: Its state, tools and problems.
-        builtin: Whether it came with the bot. It can be switched, but not updated or removed.
-        source: Where it was installed from, without a password; empty if it was put into the folder
-            by hand.
+        builtin: Whether it came with the bot. Such a plugin can be switched on and off, but not
+            updated or removed.
+        source: The source from which it was installed, without a password; empty if the operator
+            put it into the folder by hand.
         installed: When it was installed, in seconds since 1970; 0 if not known.
         commit: Git's id of the installed commit; empty for other sources.
-        changed: The files that somebody changed since then, one line each. Empty in a list.
+        changed: One line for each file that somebody has changed since the installation.
+            `PluginManager.plugins` leaves this empty.
         versions: The old versions that can be restored, the newest first.
     """
 
@@ -84,9 +87,9 @@ class ManagedPlugin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginChange:
-    """What a change of a plugin's files has done. ``info`` is None if the plugin was removed.
-    ``before`` is its former version; empty if there was none. ``changed`` is whether anything was
-    changed: an update changes nothing if the source has the same files."""
+    """The outcome of a change of a plugin's files. ``info`` is the plugin; None if it was removed.
+    ``before`` is its former version; empty if there was none. ``changed`` is False if no file was
+    changed, for example because the source of an update has the same files."""
 
     item: str
     info: PluginInfo | None
@@ -101,8 +104,8 @@ def _no_progress(step: InstallStep) -> None:
 class PluginManager:
     """Manages the plugins of the bot of this process. Changes of files happen one after another.
 
-    The methods that change files can be cancelled until the files are replaced; everything is then
-    as it was before.
+    The methods that change files can be cancelled until the replacement of files begins. After a
+    cancellation, all plugins are unchanged.
     """
 
     def __init__(
@@ -127,8 +130,8 @@ class PluginManager:
         self._uploads = PluginUploads(data_dir / FOLDER)
 
     async def plugins(self) -> tuple[ManagedPlugin, ...]:
-        """List all plugins, the built-in ones included. Whether their files were changed is left
-        out, because all of them would have to be read; `one` has it."""
+        """List all plugins, including the built-in ones. `ManagedPlugin.changed` is left empty,
+        because to fill it, all files of all plugins must be read; `one` fills it."""
         infos = self._registry.plugins()
         return await anyio.to_thread.run_sync(partial(self._listed, infos))
 
@@ -155,14 +158,14 @@ class PluginManager:
         return await anyio.to_thread.run_sync(read_index, address)
 
     async def keep_upload(self, name: str, data: bytes) -> Path:
-        """Store a zip or Python file that an operator uploaded, and return where it is: a source
-        for `look` and `install`. Raises `SourceRefused` and `OSError`."""
+        """Store a zip or Python file that an operator uploaded. Returns its path, which can be used
+        as a source for `look` and `install`. Raises `SourceRefused` and `OSError`."""
         return await anyio.to_thread.run_sync(self._uploads.keep, name, data)
 
     async def look(
         self, source: str, *, check: bool = True, progress: Progress = _no_progress
     ) -> PluginProposal:
-        """Fetch a plugin and say what it is and may do, without changing anything.
+        """Fetch a plugin and describe what it is and what it may do, without changing anything.
 
         ``source`` is a git address, a folder, a file, a zip or the address of a zip. With
         ``check``, the plugin is loaded in a confined process, with the packages that it needs.
@@ -178,8 +181,8 @@ class PluginManager:
     async def look_at_update(
         self, plugin: str, *, check: bool = True, progress: Progress = _no_progress
     ) -> PluginProposal:
-        """Like `look`, for a new version of an installed plugin from its source. Raises
-        `InstallRefused` and `UnknownPlugin` too."""
+        """Do the same as `look` for a new version of an installed plugin, from its source. Also
+        raises `InstallRefused` and `UnknownPlugin`."""
         item = self.info(plugin).item
 
         def work(installer: Installer) -> PluginProposal:
@@ -197,8 +200,9 @@ class PluginManager:
     ) -> PluginChange:
         """Install a plugin with its packages, and load it.
 
-        ``expected`` is the `PluginProposal.digest` that the operator was shown; other files are
-        refused. Without ``force``, a plugin that cannot be loaded is not installed.
+        ``expected`` is the `PluginProposal.digest` that the operator was shown. If the files have
+        another digest, they are refused. Without ``force``, a plugin that cannot be loaded is not
+        installed.
 
         Raises `InstallRefused`, `SourceRefused`, `FilesRefused`, `InvalidRequirements` and
         `PackagesRefused`. After an error, no plugin has changed.
@@ -220,9 +224,10 @@ class PluginManager:
         force: bool = False,
         progress: Progress = _no_progress,
     ) -> PluginChange:
-        """Fetch a plugin again, from ``source`` or from where it came from, and load the new
-        version. The old version is kept. If the new one cannot be loaded, the old one is put back
-        and loaded again. Arguments and errors are as in `install`."""
+        """Fetch a new version of a plugin, from ``source`` or, if it is empty, from the source from
+        which the plugin was installed, and load it. The old version is kept. If the new version
+        cannot be loaded, the old one is restored and loaded again. Arguments and errors are as in
+        `install`."""
         async with self._changes:
             before = self.info(plugin)
 
@@ -261,7 +266,8 @@ class PluginManager:
         return PluginChange(item=before.item, info=None, before=before.version)
 
     async def enable(self, plugin: str) -> PluginInfo:
-        """Load a plugin, now and at each start. Raises `UnknownPlugin` and `PluginSuspended`."""
+        """Load a plugin at once and at each later start. Raises `UnknownPlugin` and
+        `PluginSuspended`."""
         return await self._registry.enable(plugin)
 
     async def disable(self, plugin: str) -> PluginInfo:
@@ -324,7 +330,7 @@ class PluginManager:
 
 
 class _Told:
-    """Passes what an installer says from its thread to the event loop."""
+    """Passes the lines and stages that an installer reports from its thread to the event loop."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

@@ -1,5 +1,5 @@
-"""Tells what a plugin itself writes into its folder from what somebody changed there, and keeps it
-in an update."""
+"""Finds the files that a plugin itself has written into its folder, so that an update keeps them
+and does not report them as changes by somebody else."""
 
 import shutil
 from collections.abc import Mapping
@@ -13,15 +13,15 @@ _LISTS = frozenset({"requirements.txt", "pyproject.toml", "_manifest.json", "man
 
 
 def is_code(name: str) -> bool:
-    """Whether a file, by its path, is code of a plugin or a list of what it needs. A plugin writes
-    its configuration and data into other files."""
+    """Return True if a file, judged by its name, is code of a plugin or a list of requirements. The
+    plugin itself writes only other files: configuration and data."""
     path = PurePosixPath(name)
     return path.suffix.lower() in _CODE or path.name in _LISTS
 
 
 def changes_of_others(lines: list[str]) -> list[str]:
-    """The lines of `InstallRecords.changed_since` about files that the plugin did not write
-    itself."""
+    """Return those lines of `InstallRecords.changed_since` that are about files which the plugin
+    did not write itself."""
     return [line for line in lines if not _is_own(line)]
 
 
@@ -33,9 +33,10 @@ def _is_own(line: str) -> bool:
 def kept_files(
     recorded: Mapping[str, str], here: Mapping[str, str], fresh: Mapping[str, str]
 ) -> list[str]:
-    """The data files that an update keeps as they are here: those that the plugin made, and those
-    that were changed here and not by the new version. The mappings have digests by path: of the
-    installed version, of the files now, and of the new version."""
+    """Return the data files whose present content an update keeps: files that the plugin has made,
+    and files that were changed here and that are the same in the old and the new version. The
+    mappings have digests by path: ``recorded`` of the installed version, ``here`` of the present
+    files, and ``fresh`` of the new version."""
     return [
         name
         for name, digest in here.items()

@@ -24,8 +24,9 @@ from nekro_core.plugins.packages.requirements import (
 
 @dataclass(frozen=True, slots=True)
 class PluginNeeds:
-    """The packages that a plugin names, those that it imports without naming them, and those for
-    which it runs pip itself."""
+    """The packages that a plugin needs: ``declared`` are packages that it names, ``undeclared``
+    packages that it imports without naming them, ``by_pip`` packages that it installs with pip
+    itself."""
 
     declared: tuple[PluginRequirement, ...]
     undeclared: tuple[UndeclaredPackage, ...] = ()
@@ -35,17 +36,17 @@ class PluginNeeds:
 
     @property
     def every(self) -> tuple[PluginRequirement, ...]:
-        """All of them."""
+        """All packages that the plugin needs."""
         return (*self.declared, *self.found)
 
     @property
     def found(self) -> tuple[PluginRequirement, ...]:
-        """Those that the plugin does not name."""
+        """The packages that the plugin needs but does not name."""
         return (*(each.need for each in self.undeclared), *self.by_pip)
 
     def with_attempts(self, item: str, attempts: Iterable[Attempt]) -> "PluginNeeds":
-        """These needs, and the packages that the plugin tried to install with pip, except packages
-        that these needs or the bot's own environment have already."""
+        """Return these needs, extended by the packages that the plugin tried to install with pip.
+        Packages that are in these needs or in the bot's own environment are not added."""
         known = {canonicalize_name(need.requirement.name) for need in self.every}
         found = {}
         for text in dict.fromkeys(text for each in attempts for text in each.packages):
@@ -56,8 +57,8 @@ class PluginNeeds:
         return replace(self, by_pip=(*self.by_pip, *found.values()))
 
     def offers(self) -> list[str]:
-        """A line for each package that is added although the plugin does not name it, and for each
-        that stays in another version."""
+        """Return a line for each package that is added although the plugin does not name it, and a
+        line for each package that stays in another version than the plugin wants."""
         return [
             *self.other_versions,
             *(f"{each}: it is added" for each in self.undeclared),
@@ -92,12 +93,12 @@ def plugin_needs(plugin: Path, item: str, repository: Path | None = None) -> Plu
 def get_packages(
     shelf: PackageFolder, item: str, needs: PluginNeeds, gone: Collection[str] = ()
 ) -> Iterator[str]:
-    """Install what a plugin needs, and yield a line for each package that is new. ``gone`` is as in
-    `PackageFolder.ensure`. Blocks.
+    """Install the packages that a plugin needs, and yield a line for each new package. For ``gone``
+    see `PackageFolder.ensure`. Blocks.
 
     A plugin may work without a package that it does not name. If such a package cannot be
-    installed, a line says so and the others are installed. Raises `PackagesRefused` if a package
-    that the plugin names cannot be installed.
+    installed, a line says so, and the other packages are installed. Raises `PackagesRefused` if a
+    package that the plugin names cannot be installed.
     """
     if not needs.every and item not in shelf.needs:
         return

@@ -1,4 +1,5 @@
-"""Reads an index: a JSON or TOML file that lists plugins and says where each can be had.
+"""Reads an index: a JSON or TOML file that lists plugins and the sources from which they can be
+installed.
 
 JSON is a list, or an object with the list under ``plugins``; TOML is ``[[plugins]]`` tables::
 
@@ -10,10 +11,10 @@ JSON is a list, or an object with the list under ``plugins``; TOML is ``[[plugin
     author = "ann"
     url = "https://example.org/dice_cup"
 
-``source`` is an address as for ``nekro plugin install``: of a git repository, with ``#branch`` or
-``#tag`` if needed, or of a zip. It may be relative to the address of the index. Other keys are
-ignored. A local path is accepted only in an index that is a local file itself: an index of another
-machine must not name the operator's files.
+``source`` is an address as for ``nekro plugin install``: that of a git repository, with ``#branch``
+or ``#tag`` if needed, or that of a zip. It may be relative to the address of the index. Other keys
+are ignored. A local path is accepted only in an index that is a local file itself: an index from
+another machine must not name the operator's files.
 """
 
 import json
@@ -30,7 +31,7 @@ from nekro_core.plugins.installation.download import DownloadFailed, download
 from nekro_core.system.errors import NekroError
 
 MOST_BYTES = 5_000_000
-"""Largest index. Ten thousand plugins with descriptions are about 3 MB."""
+"""Maximum size of an index in bytes. Ten thousand plugins with descriptions are about 3 MB."""
 MOST_PLUGINS = 10_000
 _REMOTE = ("http", "https", "ssh", "git")
 
@@ -41,8 +42,8 @@ class IndexRefused(NekroError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedPlugin:
-    """A plugin that an index lists. ``source`` can be installed; if it cannot, ``problem`` says
-    why, and ``source`` is empty."""
+    """A plugin that an index lists. If it cannot be installed, ``problem`` says why, and ``source``
+    is empty."""
 
     name: str
     source: str
@@ -109,7 +110,7 @@ def _entries(text: str, address: str) -> Any:
         else:
             found = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise IndexRefused(f"{address}: no valid JSON or TOML: {error}") from None
+        raise IndexRefused(f"{address}: it is not valid JSON or TOML: {error}") from None
     if isinstance(found, dict):
         return found.get("plugins")
     return found
@@ -140,7 +141,8 @@ def _indexed(entry: Any, number: int, address: str) -> IndexedPlugin:
 
 
 def _source(source: str, address: str) -> tuple[str, str]:
-    """The source as it can be installed, and what is wrong with it."""
+    """Return the source in the form for `parse`, and an empty text; or an empty text, and the
+    reason why the source cannot be used."""
     plain = source.removeprefix("git+")
     scheme = urlsplit(plain).scheme
     is_ssh = not scheme and "@" in plain.partition(":")[0] and ":" in plain

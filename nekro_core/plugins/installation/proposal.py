@@ -1,5 +1,5 @@
-"""What is known about a plugin before it is installed: what it is, what it may do, and what is
-wrong with it."""
+"""The description of a plugin before its installation: what it is, what it may do, and its
+problems."""
 
 import hashlib
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from nekro_core.tools.problem import PluginProblem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NeededPackage:
-    """A package that a plugin needs. ``named`` is whether the plugin names it itself; if not,
-    ``reason`` says why it is added. ``there`` is whether the bot has it already."""
+    """A package that a plugin needs. ``named`` says whether the plugin itself names the package; if
+    not, ``reason`` says why it is added. ``there`` says whether the bot already has it."""
 
     requirement: str
     named: bool
@@ -27,25 +27,26 @@ class NeededPackage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginProposal:
-    """What installing or updating a plugin would bring. Nothing has been changed yet.
+    """The description of a plugin that could be installed or updated. Nothing has been changed yet.
 
     Attributes:
-        item: The name that it would have: ``local/NAME``.
+        item: The item name that the plugin would have: ``local/NAME``.
         source: The source as text for people, without a password.
         commit: Git's id of the commit; empty for other sources.
-        digest: The SHA-256 of all its files. `Installer.install` takes it, and refuses other files
-            than those that were shown.
-        looked: What its code says about it: key, version, tools, commands, and what the code may
+        digest: The SHA-256 of all files. If it is passed to `Installer.install`, files that are
+            different from these are refused.
+        looked: The result of reading the code: key, version, tools, commands, and what the code may
             do, each with a place in the code.
-        packages: The packages that it needs.
-        notes: Lines about packages that stay in another version than it asks for.
-        problems: What would be wrong with it. With an error, it would not be loaded.
-        files: The number of its files.
-        installed: The version that is installed now; empty for a new plugin.
+        packages: The packages that the plugin needs.
+        notes: Lines about packages that stay in another version than the plugin asks for.
+        problems: The problems that were found. If one of them is an error, the plugin could not be
+            loaded.
+        files: The number of files.
+        installed: The version that is installed at present; empty for a new plugin.
         changes: For an update, one line for each file that is different.
-        new_abilities: For an update, what the installed version cannot do.
-        lost: For an update, the files that were changed here and that it would overwrite.
-        check: The outcome of loading it in a confined process; None if that was not tried.
+        new_abilities: For an update, the abilities that the installed version does not have.
+        lost: For an update, the files that were changed here and that the update would overwrite.
+        check: The outcome of loading the plugin in a confined process; None if this was not tried.
     """
 
     item: str
@@ -65,13 +66,13 @@ class PluginProposal:
 
 
 def digest_of(files: Mapping[str, str]) -> str:
-    """One digest for all files of a plugin, from their digests by path."""
+    """Compute one digest for all files of a plugin. ``files`` maps their paths to their digests."""
     return hashlib.sha256(msgspec.json.encode(sorted(files.items()))).hexdigest()
 
 
 def needed_packages(needs: PluginNeeds, there: Mapping[str, bool]) -> tuple[NeededPackage, ...]:
-    """List the packages that a plugin needs. ``there`` says by requirement which of them the bot
-    has."""
+    """List the packages that a plugin needs. ``there`` says for each requirement whether the bot
+    has the package."""
     named = [
         NeededPackage(requirement=text, named=True, there=there[text])
         for text in (str(each.requirement) for each in needs.declared)

@@ -70,7 +70,8 @@ def state_text(plugin: ListedPlugin) -> Iterator[str]:
     """Yield the line of a plugin in the list of plugins, and below it one line for each address and
     problem."""
     tools = ", ".join(plugin.tools)
-    # The key has the author's name, unless it has characters that a key cannot have.
+    # Show the author's name if the key does not contain it. This is so if the name has characters
+    # that a key cannot have.
     unnamed = plugin.author and not plugin.key.startswith(f"{plugin.author}.")
     author = f" by {printable(plugin.author)}" if unnamed else ""
     yield f"{plugin.state:9} {plugin.key or plugin.item} {plugin.version}{author}  {tools}"

@@ -121,15 +121,16 @@ def fetch(source: PluginSource, target: Path) -> FetchedPlugin:
 
 
 def list_checked(folder: Path) -> None:
-    """Raise `FilesRefused` if ``folder`` was not made because the unpacked zip contains no file."""
+    """Raise `FilesRefused` if ``folder`` does not exist. This is so after a zip without files was
+    unpacked."""
     if not folder.is_dir():
         raise FilesRefused("there is no file in it")
 
 
 def plugin_of(place: Path) -> Path:
-    """Return ``place`` if it is a plugin or a file, otherwise the only plugin in the folder. A
-    repository often has its plugin in a folder, beside the tests and the lists of packages. Raises
-    `SourceRefused`."""
+    """Return ``place`` if it is a plugin or a file. Otherwise return the only plugin in the folder
+    ``place``: in many repositories, the plugin is a folder beside the tests and the lists of
+    packages. Raises `SourceRefused`."""
     if not place.is_dir():
         return place
     if _is_plugin(place):
@@ -157,7 +158,7 @@ def _is_plugin(folder: Path) -> bool:
 
 
 def _name(plugin: Path, otherwise: str) -> str:
-    """The module name for the plugin: the name in its files if they contain one, otherwise
+    """Return the module name for the plugin: the name in its files if they contain one, otherwise
     ``otherwise``.
 
     Characters that a module name cannot contain are replaced by "_". Raises `SourceRefused`.

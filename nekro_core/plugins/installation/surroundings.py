@@ -1,5 +1,5 @@
-"""Gives the bot of a check what the operator's bot has for a plugin: the plugins that it needs, and
-its configuration."""
+"""Gives the bot of a check the surroundings that a plugin has in the operator's bot: the other
+plugins that it needs, and its configuration."""
 
 import json
 import shutil
@@ -32,7 +32,8 @@ def lend_surroundings(plugin: Path, data_dir: Path, check_data: Path) -> None:
 
 
 def _plugins_in(folder: Path) -> Iterator[Path]:
-    """Yield the plugins that may be named by others: those with a manifest."""
+    """Yield the plugins that have a manifest. Only these can be named by the manifests of
+    others."""
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if (path / MANIFEST).is_file() and not path.name.startswith((".", "_")):
             yield path

@@ -10,15 +10,15 @@ from nekro_core.plugins.host.switches import FILE_NAME, LIST_NAME, PluginSwitche
 from nekro_core.store import data_folder_in_use
 
 _FOLLOWS_S = 15.0
-"""Longest wait until a running bot has read the switch, run the plugin's cleanup and ended its
-tasks, in seconds."""
+"""Maximum wait in seconds until a running bot has read the switch, run the plugin's cleanup and
+ended the plugin's tasks."""
 
 
 @contextmanager
 def switched_off(data_dir: Path, item: str, key: str) -> Iterator[None]:
-    """Switch a plugin off for a ``with`` block, and restore its switch afterwards.
+    """Switch a plugin off for the duration of a ``with`` block, and restore its switch afterwards.
 
-    If a bot runs, the block begins when the bot has switched the plugin off, or after 15 s.
+    If a bot runs, the block begins when the bot has unloaded the plugin, at the latest after 15 s.
     """
     choices = PluginSwitches(data_dir)
     wanted = choices.wanted(item)

@@ -1,5 +1,5 @@
-"""Finds packages that a plugin imports without naming them, because the environment that it was
-written for always has them. The plugin's code is read, not run."""
+"""Finds packages that a plugin imports but does not name, because the environment for which it was
+written always has them. The plugin's code is read, not run."""
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,8 +19,8 @@ _IMPORTERS = frozenset({"importlib.import_module", "import_module", "__import__"
 
 @dataclass(frozen=True, slots=True)
 class UndeclaredPackage:
-    """A package that the bot lacks. ``where`` is the ``file:line`` that first imports
-    ``module``."""
+    """A package that a plugin imports and that the bot lacks. ``where`` is the ``file:line`` that
+    first imports ``module``."""
 
     need: PluginRequirement
     module: str
@@ -37,11 +37,11 @@ class UndeclaredPackage:
 def undeclared_packages(
     plugin: Path, item: str, declared: Sequence[PluginRequirement], lists: Path
 ) -> tuple[UndeclaredPackage, ...]:
-    """The packages that a plugin imports, that it does not declare and that the bot lacks.
+    """Return the packages that a plugin imports but does not declare, and that the bot lacks.
 
-    Only modules of packages of Nekro Agent's environment are found, if the plugin imports
-    ``nekro_agent``, and modules whose name is in ``[tool.poetry.dependencies]`` of the folder
-    ``lists``.
+    An imported module is recognized only if its name is in ``[tool.poetry.dependencies]`` of the
+    ``pyproject.toml`` in the folder ``lists``, or if the plugin imports ``nekro_agent`` and the
+    module belongs to a package of Nekro Agent's environment.
     """
     imported = _imported_modules(plugin)
     own = _own_modules(plugin)
@@ -62,20 +62,21 @@ def undeclared_packages(
 
 
 def _own_modules(plugin: Path) -> set[str]:
-    """The modules that lie beside the plugin's code: some plugins put their folder on the path."""
+    """Return the names of the modules in the plugin's folder. Some plugins add their folder to
+    ``sys.path`` and import these modules by their names."""
     if plugin.is_file():
         return {plugin.stem}
     return {each.stem if each.suffix == ".py" else each.name for each in plugin.iterdir()}
 
 
 def _imported_modules(plugin: Path) -> dict[str, str]:
-    """Each imported top-level module with the ``file:line`` that imports it first."""
+    """Return each imported top-level module with the ``file:line`` that imports it first."""
     found: dict[str, str] = {}
     for path in python_files(plugin):
         try:
             tree = ast.parse(path.read_bytes())
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-            continue  # the loader reports it
+            continue  # the loader will report the error
         name = path.name if plugin.is_file() else path.relative_to(plugin).as_posix()
         for module, line in _roots(tree):
             found.setdefault(module, f"{name}:{line}")

@@ -1,4 +1,4 @@
-"""Unpacks a zip so that nothing is written outside the target folder."""
+"""Unpacks a zip. No entry of the zip can write outside of the target folder."""
 
 import re
 import stat
@@ -21,8 +21,8 @@ def unpack(archive: Path, target: Path, *, most_bytes: int = MOST_BYTES) -> None
     folder is left out of their paths.
 
     All entries are checked before the first file is written. Raises `FilesRefused` if a name leads
-    out of the folder, for links, for two files with the same name, for encryption, for compression
-    methods whose output cannot be limited, and if the archive is too large.
+    out of the folder, if an entry is a link, if two files have the same name, if the archive is
+    encrypted or too large, or if the output of a compression method cannot be limited.
     """
     try:
         with zipfile.ZipFile(archive) as opened:
@@ -83,8 +83,8 @@ def _places(
 
 
 def _common_root(places: list[PurePosixPath]) -> int:
-    """How many leading folders to leave out of all paths: 1 if all files are in one top folder,
-    otherwise 0."""
+    """Return how many leading folders are left out of all paths: 1 if all files are in one top
+    folder, otherwise 0."""
     if any(place.name in ("__init__.py", "_manifest.json") and len(place.parts) == 1
            for place in places):  # fmt: skip
         return 0

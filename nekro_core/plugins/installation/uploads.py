@@ -1,4 +1,4 @@
-"""Keeps the plugin files that an operator uploaded, so that they can be looked at and installed."""
+"""Keeps the plugin files that an operator uploaded, so that they can be inspected and installed."""
 
 import hashlib
 import io
@@ -13,10 +13,10 @@ from nekro_core.system.atomic_files import write_whole
 FOLDER = "plugin_uploads"
 """The folder of uploads in the data folder."""
 MOST_BYTES = 45_000_000
-"""Largest upload. The page of plugins takes it whole; over the HTTP API, the limit of its requests
-is lower."""
+"""Maximum size of an upload in bytes. The console's page of plugins accepts this size; the HTTP API
+has a lower limit for all requests."""
 _KEPT = 10
-"""Maximum number of uploads that are kept. An installed plugin no longer needs its upload."""
+"""Maximum number of uploads that are kept. After the installation, the upload is not needed."""
 _UNFIT = re.compile(r"[^\w.-]+")
 
 
@@ -24,7 +24,7 @@ class PluginUploads:
     """The newest uploads of one bot. Its methods block.
 
     Args:
-        folder: Where they are kept. It need not exist.
+        folder: The folder for the uploads. It need not exist.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -41,8 +41,8 @@ class PluginUploads:
             The stored file, which can be installed.
 
         Raises:
-            SourceRefused: It is no zip or Python file, or it is too large.
-            OSError: It cannot be stored.
+            SourceRefused: The file is not a zip or Python file, or it is too large.
+            OSError: The file cannot be stored.
         """
         plain = _UNFIT.sub("_", Path(name.replace("\\", "/")).name)[-100:]
         kind = Path(plain).suffix.lower()
@@ -52,7 +52,8 @@ class PluginUploads:
             raise SourceRefused(f"{name}: expected a .zip or a .py file")
         if kind == ".zip" and not zipfile.is_zipfile(io.BytesIO(data)):
             raise SourceRefused(f"{name}: this is no zip, or a part of it is missing")
-        # Each upload has a folder of its own, because the name of the file becomes the plugin's.
+        # Each upload gets a separate folder: the file must keep its name, which becomes the name of
+        # the plugin, and two uploads may have the same name.
         own = self._folder / hashlib.sha256(data).hexdigest()[:24]
         shutil.rmtree(own, ignore_errors=True)
         own.mkdir(parents=True)

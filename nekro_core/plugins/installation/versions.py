@@ -1,8 +1,8 @@
 """Keeps the files that an update replaced, so that the operator can go back to them.
 
 Each old version is a numbered folder below the data folder: ``files`` is the plugin's file or
-folder, ``record.json`` says what it was. The record is written before the files arrive. So a folder
-without files is of a change that did not happen, and is deleted.
+folder, and ``record.json`` is its record. The record is written before the files are moved there.
+So if a folder has no files, its change did not happen, and the folder is deleted.
 """
 
 from collections.abc import Iterator
@@ -18,14 +18,15 @@ from nekro_core.system.atomic_files import write_whole
 FOLDER = "plugin_versions"
 """The name of the folder below the data folder."""
 KEPT = 3
-"""Maximum number of old versions of each plugin that are kept. A plugin may have 200 MB."""
+"""Maximum number of old versions that are kept of each plugin, because a plugin may have 200 MB."""
 _RECORD = "record.json"
 _FILES = "files"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldVersion:
-    """An old version of a plugin. ``number`` counts upwards; ``files`` is its file or folder."""
+    """An old version of a plugin. A later version has a higher ``number``; ``files`` is the file or
+    folder of the version."""
 
     number: int
     record: InstalledPlugin
@@ -39,12 +40,12 @@ class OldVersions:
         self._folder = data_dir / FOLDER
 
     def of(self, item: str) -> tuple[OldVersion, ...]:
-        """The old versions of a plugin, the newest first."""
+        """Return the old versions of a plugin, the newest first."""
         return tuple(self._all(item))
 
     def make_place(self, item: str, record: InstalledPlugin) -> Path:
-        """Make room for the files of a version that is about to be replaced. ``record`` describes
-        it. Returns the path to which its files must be moved. Raises `OSError`."""
+        """Make the folder for a version that will be replaced. ``record`` describes this version.
+        Returns the path to which its files must be moved. Raises `OSError`."""
         folder = self._of(item)
         numbers = [int(each.name) for each in folder.glob("[0-9]*") if each.name.isdecimal()]
         place = folder / f"{max(numbers, default=0) + 1:04}"
@@ -52,7 +53,7 @@ class OldVersions:
         return place / _FILES
 
     def trim(self, item: str) -> None:
-        """Delete all but the newest `KEPT` old versions, and what is left of changes that did not
+        """Delete all old versions except the newest `KEPT`, and the folders of changes that did not
         happen."""
         kept = {each.files.parent for each in self.of(item)[:KEPT]}
         for each in self._of(item).glob("[0-9]*"):

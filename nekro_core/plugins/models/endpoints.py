@@ -11,16 +11,17 @@ from pydantic import ValidationError
 
 from nekro_core.llm.groups import ModelGroupSettings
 from nekro_core.llm.http_model import HttpChatModel
+from nekro_core.llm.metered_model import MeteredModel
 from nekro_core.llm.model import ChatModel, Price, RequestRejected
 from nekro_core.llm.replaceable import ReplaceableModel
 from nekro_core.llm.role_budget import BudgetedRoles
 from nekro_core.llm.roles import ModelRole
 from nekro_core.llm.settings import LLMSettings
-from nekro_core.plugins.models.metered import MeteredModel, UsageLedger
+from nekro_core.plugins.models.metered import UsageLedger
 
 _MOST_KEPT = 16
-"""How many endpoints keep their connections open. If there are more, the least recently used one is
-closed."""
+"""Maximum number of endpoints whose connections stay open. If there are more, the least recently
+used endpoint is closed."""
 
 
 class PluginModels:
@@ -90,7 +91,7 @@ class PluginModels:
     async def replace(
         self, settings: LLMSettings, others: Mapping[str, ModelGroupSettings]
     ) -> None:
-        """Use these settings from now on. Requests that run end with the old ones."""
+        """Use these settings for all later requests. Running requests end with the old settings."""
         self._settings, self._others = settings, others
         while self._kept:
             await self._kept.popitem()[1].retire()
@@ -103,7 +104,7 @@ class PluginModels:
         if (settings := next(known, None)) is not None:
             given = settings.model_dump(include=set(LLMSettings.model_fields), exclude_unset=True)
         given |= {"base_url": base_url, "model": model, "api_key": api_key, "proxy": proxy}
-        # Plugins pass the provider's extra fields with each request.
+        # Drop the operator's extra fields, because plugins pass extra fields with each request.
         given["extra_body"] = {}
         try:
             return ReplaceableModel(self._make(LLMSettings(**given)))

@@ -1,20 +1,9 @@
 """Counts plugins' requests to models, by turn, chat and person."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import Callable
 from typing import Protocol
 
-from nekro_core.llm.model import (
-    ChatModel,
-    ChatRequest,
-    Delta,
-    ModelProfile,
-    QuotaExceeded,
-    RequestUsage,
-    TextDelta,
-)
-from nekro_core.llm.role_budget import ChoiceWatch
-from nekro_core.llm.tokens import estimate_usage
+from nekro_core.llm.model import ModelProfile, QuotaExceeded, RequestUsage
 from nekro_core.plugins.authoring.binding import current_owner
 from nekro_core.plugins.authoring.current import current_call
 from nekro_core.store import ModelUse
@@ -28,8 +17,8 @@ class ModelUseWriter(Protocol):
 
 
 class UsageLedger:
-    """Checks limits before a request, and counts the request after it. ``wall`` returns seconds
-    since 1970."""
+    """The ledger of plugins' requests (`nekro_core.llm.metered_model.RequestLedger`). ``wall``
+    returns seconds since 1970."""
 
     def __init__(self, book: ModelUseWriter, wall: Callable[[], float]) -> None:
         self._book = book
@@ -41,6 +30,10 @@ class UsageLedger:
         if call is not None and call.meter is not None and (why := call.meter.refusal()):
             raise QuotaExceeded(f"this turn may make no further request to a model: {why}")
 
+    def now(self) -> float:
+        """Get the time in seconds since 1970."""
+        return self._wall()
+
     def count(
         self,
         usage: RequestUsage,
@@ -48,10 +41,10 @@ class UsageLedger:
         started: float,
         *,
         role: str = "",
+        chat: str = "",
         extra_cost: float = 0.0,
     ) -> None:
-        """Count a request. ``started`` is the time from `now` at which the request began.
-        ``extra_cost`` is that of models that failed before the one that answered."""
+        """Count a request. It is counted for the chat of the current call, if there is one."""
         call, owner = current_call(), current_owner()
         cost = profile.price.of(usage) + extra_cost
         if call is not None and call.meter is not None:
@@ -66,7 +59,7 @@ class UsageLedger:
                 cached_tokens=usage.cached_tokens,
                 completion_tokens=usage.completion_tokens,
                 estimated=usage.estimated,
-                chat_key=call.chat_key if call else "",
+                chat_key=call.chat_key if call else chat,
                 user_id=call.from_user_id if call else "",
                 run_id=call.run_id if call else "",
                 started=started,
@@ -74,64 +67,3 @@ class UsageLedger:
                 role=role,
             )
         )
-
-    def now(self) -> float:
-        """Get the time in seconds since 1970."""
-        return self._wall()
-
-
-class MeteredModel:
-    """A `ChatModel` whose requests are counted in a ledger. The owner of the inner model closes
-    it. ``role`` is the role for which the model is asked; empty if it has none."""
-
-    def __init__(self, model: ChatModel, ledger: UsageLedger, *, role: str = "") -> None:
-        self._model = model
-        self._ledger = ledger
-        self._role = role
-
-    @property
-    def profile(self) -> ModelProfile:
-        """The profile of the inner model."""
-        return self._model.profile
-
-    async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
-        """See `ChatModel.prepare`."""
-        await self._model.prepare(likely)
-
-    async def aclose(self) -> None:
-        """Do nothing: the owner of the inner model closes it."""
-
-    @asynccontextmanager
-    async def stream(self, request: ChatRequest) -> AsyncIterator[AsyncIterator[Delta]]:
-        """See `ChatModel.stream`. Also raises `QuotaExceeded` if a limit is reached."""
-        self._ledger.check()
-        watch = ChoiceWatch()
-        async with (
-            self._model.stream(watch.of(request)) as deltas,
-            aclosing(self._counted(request, deltas, watch)) as counted,
-        ):
-            yield counted
-
-    async def _counted(
-        self, request: ChatRequest, deltas: AsyncIterator[Delta], watch: ChoiceWatch
-    ) -> AsyncGenerator[Delta, None]:
-        started, words, usage = self._ledger.now(), list[str](), None
-        try:
-            async for delta in deltas:
-                if isinstance(delta, TextDelta):
-                    words.append(delta.text)
-                elif isinstance(delta, RequestUsage):
-                    usage = delta
-                yield delta
-        finally:
-            # If the caller stops early, the received part is counted.
-            if usage is None and words:
-                usage = estimate_usage(request, "".join(words))
-            if usage is not None:
-                self._ledger.count(
-                    usage,
-                    watch.profile(self.profile),
-                    started,
-                    role=self._role,
-                    extra_cost=watch.cost_of_failures,
-                )

@@ -17,12 +17,12 @@ _NETWORK = re.compile(
     r"|CERTIFICATE_VERIFY_FAILED|Could not fetch URL"
 )
 _LONGEST = 300
-"""Characters of pip's own words."""
+"""Maximum number of characters of pip's output in an explanation."""
 
 
 def conflicts_with_bot(needs: Sequence[PluginRequirement], own: Mapping[str, str]) -> str:
-    """Describe the requirements that the bot's own version of the package does not meet. Empty if
-    it meets all."""
+    """Describe the requirements that the bot's own version of a package does not meet; empty if all
+    are met."""
     clashes = [
         f"{need}, and the bot itself has {need.requirement.name} {own[name]}"
         for need in needs
@@ -36,8 +36,8 @@ def conflicts_with_bot(needs: Sequence[PluginRequirement], own: Mapping[str, str
 def explain_failure(
     error: PipFailed | TimeoutError, needs: Sequence[PluginRequirement], *, builds: bool
 ) -> str:
-    """Turn pip's error into three lines: for whom packages were wanted, why there are none, and
-    what to do."""
+    """Turn pip's error into three lines: which plugins wanted packages, why these were not
+    installed, and what to do."""
     return _told(needs, *_reason(error, needs, builds=builds))
 
 
@@ -49,7 +49,7 @@ def _told(needs: Sequence[PluginRequirement], reason: str, remedy: str) -> str:
 def _reason(
     error: PipFailed | TimeoutError, needs: Sequence[PluginRequirement], *, builds: bool
 ) -> tuple[str, str]:
-    """Why pip failed, and what to do."""
+    """Return why pip failed, and what to do."""
     if isinstance(error, TimeoutError):
         return str(error), "set NEKRO_PLUGIN__PACKAGES_S if the network is slow, and try again"
     if "No module named pip" in error.said:
@@ -107,8 +107,8 @@ def _sides(lines: Sequence[str], needs: Sequence[PluginRequirement]) -> Iterator
 
 
 def _who(wanted: str, needs: Sequence[PluginRequirement], *, by_name: bool = False) -> str:
-    """Make a text such as ``ann.a needs x==1`` of the plugins that require this directly; empty if
-    none does."""
+    """Return a text such as ``ann.a needs x==1`` about the plugins that directly require
+    ``wanted``; empty if no plugin does."""
     try:
         asked = Requirement(wanted.strip())
     except InvalidRequirement:

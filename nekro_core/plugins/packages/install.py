@@ -21,10 +21,11 @@ def install_packages(
     builds: bool,
 ) -> list[PinnedPackage]:
     """Install the packages that plugins need into the new folder ``target``. ``held`` are the
-    installed packages. If these are exactly the needed ones, nothing is installed.
+    installed packages. If exactly these are needed, nothing is installed.
 
-    ``every`` maps each plugin to its requirements. Returns the packages that meet them, without the
-    bot's own. Blocks. Raises `PackagesRefused`, whose message names both sides of a conflict.
+    ``every`` maps each plugin to its requirements. Returns the packages that meet the requirements,
+    without the bot's own packages. Blocks. Raises `PackagesRefused`, whose message names both sides
+    of a conflict.
     """
     needs = [
         PluginRequirement(Requirement(text), who) for who, texts in every.items() for text in texts

@@ -1,9 +1,9 @@
 """Lists the packages that Nekro Agent's environment always has. Published plugins import them
 without naming them as requirements.
 
-The names and versions are those of the metadata of the published package nekro-agent 2.4.0
-(``Requires-Dist``), and of packages that these need in turn. Its version limits are not taken over:
-a package is fetched in the newest version that fits the bot's own packages.
+The names and versions come from the metadata (``Requires-Dist``) of the published package
+nekro-agent 2.4.0 and of the packages that it needs. The version limits in this metadata are not
+used: a package is fetched in the newest version that fits the bot's own packages.
 """
 
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ ROOT = "nekro_agent"
 """Plugins that import this module are written for Nekro Agent."""
 
 THE_FRAMEWORK = frozenset({"nekro-agent", "nekro-core"})
-"""Distributions that this framework stands for, by canonical name. Their versions mean nothing
-here."""
+"""Distributions, by canonical name, in whose place a plugin gets this framework. A version that a
+plugin wants of them is ignored."""
 
 PROVIDED = THE_FRAMEWORK | {"nonebot2", "nonebot-adapter-onebot", "maibot-plugin-sdk"}
 """Distributions that are never fetched for a plugin, whatever version it asks for: the framework,
-and the parts of it through which plugins talk with it."""
+and the libraries through which plugins use it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class HostPackage:
     """A package of Nekro Agent's environment.
 
     ``modules`` are the top-level modules that plugins import from it; empty if this framework
-    itself offers them. ``there`` is the major version in that environment, ``here`` the one that
-    a plugin gets here: the bot's own, or the newest one of November 2026. Of a version 0.x the
-    second number counts as well, where an interface changed with it.
+    itself offers them. ``there`` is the major version in Nekro Agent's environment. ``here`` is the
+    major version that a plugin gets from this bot: that of the bot's own package, or the newest of
+    November 2026. A version 0.x also has its second number, if an interface changed with it.
     """
 
     name: str

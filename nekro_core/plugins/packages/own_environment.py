@@ -1,4 +1,4 @@
-"""Says which packages the bot's own environment has, without the packages of plugins."""
+"""Finds the packages in the bot's own environment. The packages of plugins do not count."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 
 def bot_versions() -> dict[str, str]:
-    """The versions of the packages in the bot's environment, by canonical name."""
+    """Return the versions of the packages in the bot's environment, by canonical name."""
     found: dict[str, str] = {}
     for each in distributions(path=_own_path()):
         if each.metadata and each.metadata["Name"]:
@@ -20,14 +20,14 @@ def bot_versions() -> dict[str, str]:
 
 
 def bot_version(name: str) -> str:
-    """The version of one package in the bot's environment; empty if it is not there."""
+    """Return the version of one package in the bot's environment; empty if it is not there."""
     found = next(iter(distributions(name=name, path=_own_path())), None)
     return found.version if found is not None else ""
 
 
 def bot_meets(wanted: Requirement) -> bool:
-    """Whether the bot has a package in a version that fits, with all that the wanted extras
-    need."""
+    """Return True if the bot has a package in a version that fits, and all packages that the wanted
+    extras need."""
     return _meets(wanted, frozenset())
 
 
@@ -36,7 +36,8 @@ def _meets(wanted: Requirement, above: frozenset[str]) -> bool:
     if found is None or not wanted.specifier.contains(found.version, prereleases=True):
         return False
     name = canonicalize_name(wanted.name)
-    if not wanted.extras or name in above:  # two packages may need each other
+    # Two packages may need each other. Do not check a package again below itself.
+    if not wanted.extras or name in above:
         return True
     needs = [Requirement(text) for text in found.requires or ()]
     return all(
@@ -49,8 +50,8 @@ def _meets(wanted: Requirement, above: frozenset[str]) -> bool:
 
 
 def own_environment() -> dict[str, str]:
-    """This process's environment variables, with which Python programs do not find the packages of
-    plugins."""
+    """Return this process's environment variables, changed so that Python programs do not find the
+    packages of plugins."""
     shown = _without_plugins(os.environ.get("PYTHONPATH", "").split(os.pathsep))
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, shown))}
 
@@ -60,5 +61,5 @@ def _own_path() -> list[str]:
 
 
 def _without_plugins(path: Iterable[str]) -> list[str]:
-    """The folders of ``path``, except folders with packages of plugins."""
+    """Return the folders of ``path``, except folders with packages of plugins."""
     return [part for part in path if "plugin_packages" not in Path(part).parts]

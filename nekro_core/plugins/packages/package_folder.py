@@ -1,4 +1,5 @@
-"""The folder with the packages of all plugins. On ``sys.path``, it is after the bot's own packages.
+"""Manages the folder with the packages of all plugins. On ``sys.path``, this folder comes after the
+bot's own packages.
 
 Each change makes a new numbered folder and then writes its number into a note file. So an import
 that runs during a change sees either the old folder or the complete new one. Old folders are
@@ -92,7 +93,7 @@ class PackageFolder:
         return self._note().held
 
     def has(self, wanted: "Requirement") -> bool:
-        """Whether the bot or this folder has a package that meets a requirement."""
+        """Return True if the bot or this folder has a package that meets a requirement."""
         from nekro_core.plugins.packages import own_environment  # noqa: PLC0415 - as above
 
         if own_environment.bot_version(wanted.name):
@@ -108,8 +109,8 @@ class PackageFolder:
         more: bool = False,
         gone: Collection[str] = (),
     ) -> dict[str, str]:
-        """Install the packages that a plugin needs, together with those that the other plugins
-        need. The requirements of the plugins in ``gone`` are dropped.
+        """Install the packages that a plugin needs, in versions that also suit the other plugins.
+        The requirements of the plugins in ``gone`` are dropped.
 
         ``needs`` replaces the plugin's earlier requirements or, with ``more``, is added to them.
         Returns the new and changed packages with their versions. Raises `PackagesRefused`, whose
@@ -188,8 +189,7 @@ class PackageFolder:
         return self._stale
 
     def stale_for(self, plugin: str) -> tuple[StalePackage, ...]:
-        """Get the packages that the last `refresh` returned; empty if the plugin needs no
-        packages."""
+        """Return the same as `stale` if the plugin needs packages; otherwise an empty tuple."""
         return self._stale if plugin in self._needing else ()
 
     def _remember_running(self, folder: str) -> None:
@@ -251,7 +251,7 @@ class PackageFolder:
             ) from None
 
     def _readable_note(self) -> _Note:
-        """Get the note. If it cannot be read, get an empty one: the bot then runs without
+        """Return the note. If it cannot be read, return an empty note; the bot then runs without
         packages."""
         try:
             return self._note()
@@ -289,9 +289,9 @@ def _modules_of(info: Path) -> set[str]:
 
 
 def _show_to_programs(before: str, now: str) -> None:
-    """Let Python programs that plugins start find the packages of the folder ``now``, and no longer
-    those of ``before``. A pip that a plugin runs for one of its packages then has nothing to do,
-    and so leaves the bot's environment alone."""
+    """Let Python programs that plugins start find the packages of the folder ``now`` instead of
+    those of ``before``. If a plugin runs pip to install one of its packages, pip then finds the
+    package and does not change the bot's environment."""
     parts = [each for each in os.environ.get(_PYTHON_PATH, "").split(os.pathsep) if each]
     parts = [each for each in parts if each != before] + ([now] if now else [])
     if parts:

@@ -1,4 +1,5 @@
-"""Runs pip as a child process: first to resolve versions, then to install exactly these."""
+"""Runs pip as a child process: first to resolve versions, then to install exactly these
+versions."""
 
 import json
 import re
@@ -21,15 +22,15 @@ from nekro_core.system.thread_cancellation import stop_if_cancelled
 
 _OPTIONS = ("--disable-pip-version-check", "--no-input", "--no-color")
 NEW_ENOUGH = "25.1"
-"""From this version on, pip resolves requirements for which older versions search long and then
-give up. The changelog of this version says: "Update resolvelib to 1.1.0"."""
+"""The oldest version of pip that resolves some requirements on which older versions give up after a
+long search. The changelog of this version says: "Update resolvelib to 1.1.0"."""
 _TOO_OLD = re.compile(
     r"No module named pip|no such option: --(dry-run|report)|resolution-too-deep|ResolutionTooDeep"
     r"|^Traceback \(most recent call last\)",
     re.MULTILINE,
 )
-"""Texts that show that pip is missing or too old. A traceback is one of them, because the fault may
-be mended in a newer pip."""
+"""Texts in pip's output that show that pip is missing or too old. A traceback is one of them,
+because a newer pip may not have the fault."""
 _LOOK_S = 0.2
 """Seconds between two checks whether pip takes too long or was cancelled."""
 _OWN_COMMANDS = frozenset({"pip", "setuptools", "wheel"})
@@ -55,10 +56,10 @@ class PinnedPackage:
 
 
 class Pip:
-    """Runs pip: the one of the bot's environment, or a newer one, which `run` puts into the folder
-    ``home`` when the first one cannot do the work. ``index`` is the address of a package index;
-    empty uses pip's own configuration. ``limit_s`` bounds each run. All methods block, and raise
-    `PipFailed` and `TimeoutError`."""
+    """Runs the pip of the bot's environment. If this pip is missing or too old, `run` installs a
+    newer pip into the folder ``home`` and runs that. ``index`` is the address of a package index;
+    empty uses pip's own configuration. ``limit_s`` is the time limit of each run. All methods
+    block, and raise `PipFailed` and `TimeoutError`."""
 
     def __init__(self, home: Path, *, index: str, builds: bool, limit_s: float) -> None:
         self._home = home
@@ -94,7 +95,7 @@ class Pip:
         target.mkdir(parents=True)
         if pinned:
             wanted = target.with_suffix(".txt")
-            # The digests make pip install exactly the files that it resolved.
+            # With the digests in the list, pip installs exactly the files that it has resolved.
             wanted.write_text("\n".join(map(_line, pinned)))
             try:
                 self.run(
@@ -107,7 +108,7 @@ class Pip:
                 wanted.unlink()
 
     def run(self, arguments: Sequence[str]) -> None:
-        """Run pip with arguments. If it is missing or too old, get a newer one and run that."""
+        """Run pip with arguments. If pip is missing or too old, get a newer pip and run that."""
         brought = self._home / "pip"
         if brought.is_dir():
             return self._run([str(brought)], arguments)
@@ -122,8 +123,8 @@ class Pip:
         return self._run([str(newer)], arguments)
 
     def _bring(self) -> Path | None:
-        """Get a pip of `NEW_ENOUGH`; else the one that comes with Python. None if there is
-        none."""
+        """Install a pip of `NEW_ENOUGH` into ``home`` and return its path. If this fails, return
+        the pip that comes with Python; None if there is none."""
         shutil.rmtree(self._home, ignore_errors=True)
         here = _bundled()
         for pip in (["-m", "pip"], *([str(each)] for each in here)):
@@ -161,8 +162,8 @@ class Pip:
             raise PipFailed(said)
 
     def _watch(self, child: subprocess.Popen[str], deadline: float) -> str:
-        """Wait until pip ends, and return what it said. Raises `TimeoutError`, and the cancellation
-        exception if nobody waits for pip any more."""
+        """Wait until pip ends, and return its output. Raises `TimeoutError`, or the cancellation
+        exception if the task that waits for pip was cancelled."""
         while True:
             try:
                 said, _ = child.communicate(timeout=_LOOK_S)
@@ -175,7 +176,8 @@ class Pip:
 
 
 def _bundled() -> list[Path]:
-    """The pip that comes with Python, if this system has left it there: a file that Python runs."""
+    """Return the wheel of pip that comes with Python, which Python can run; an empty list if this
+    system has removed it."""
     found = find_spec("ensurepip")
     folders = (found.submodule_search_locations if found else None) or ()
     wheels = [each for folder in folders for each in Path(folder, "_bundled").glob("pip-*.whl")]

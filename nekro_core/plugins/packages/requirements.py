@@ -1,4 +1,4 @@
-"""Reads which packages a plugin needs, from the four places where authors may list them."""
+"""Reads which packages a plugin needs, from the four places in which authors may list them."""
 
 import json
 import re
@@ -15,7 +15,8 @@ from packaging.utils import canonicalize_name
 from nekro_core.plugins.packages.errors import InvalidRequirements
 
 _SCRIPT = re.compile(r"^# /// script\s*$\n(?P<body>(?:^#(?:| .*)$\n)+?)^# ///\s*$", re.MULTILINE)
-"""Finds the metadata of a single file: the packaging specifications, "Inline script metadata"."""
+"""Finds the metadata in a single file (see "Inline script metadata" in the packaging
+specifications)."""
 
 
 LISTS = ("requirements.txt", "pyproject.toml")
@@ -23,7 +24,7 @@ LISTS = ("requirements.txt", "pyproject.toml")
 
 
 def has_lists(folder: Path) -> bool:
-    """Whether a folder has a file that lists packages."""
+    """Return True if a folder has a file that lists packages."""
     return any((folder / name).is_file() for name in LISTS)
 
 
@@ -41,13 +42,14 @@ class PluginRequirement:
 def plugin_requirements(
     plugin: Path, name: str, *, provided: Collection[str] = ()
 ) -> tuple[PluginRequirement, ...]:
-    """The packages that a plugin's file or folder requires on this machine and Python.
+    """Return the packages that a plugin's file or folder requires on this machine and Python.
 
     They are read from ``requirements.txt``, ``[project] dependencies`` in ``pyproject.toml``,
     inline script metadata of a single file, and the ``python_package`` dependencies of a
     ``_manifest.json``. Addresses, local paths and options of pip are refused. ``provided`` are
-    canonical names of distributions that this framework stands for. They are left out, whatever
-    version is asked for, as are modules of Python's own library. Raises `InvalidRequirements`.
+    canonical names of distributions that this framework replaces. They are left out, whatever
+    version is asked for. Modules of Python's standard library are left out too. Raises
+    `InvalidRequirements`.
     """
     found = _of_file(plugin) if plugin.is_file() else _of_folder(plugin)
     parsed = [_parsed(text, where, provided) for where, text in found]
@@ -67,17 +69,17 @@ def parse_requirement(text: str) -> Requirement:
 
 
 def is_in_python(name: str) -> bool:
-    """Whether a name is ``python`` or the name of a module in Python's standard library. Authors
-    list such names too, and packages with these names are copies for Python 2."""
+    """Return True if a name is ``python`` or the name of a module in Python's standard library.
+    Some authors list such names; the packages with these names are copies for Python 2."""
     return name.lower() == "python" or name.replace("-", "_") in sys.stdlib_module_names
 
 
 def poetry_names(plugin: Path) -> dict[str, str]:
-    """The names in ``[tool.poetry.dependencies]`` of a plugin's ``pyproject.toml``, by canonical
-    name.
+    """Return the names in ``[tool.poetry.dependencies]`` of a plugin's ``pyproject.toml``, by
+    canonical name. Empty if there is no such table or the file cannot be read.
 
-    They only say which distribution a module is from: published lists of this kind are seldom kept
-    up, because nothing reads them. Empty if there is no such table or the file cannot be read.
+    The names are used only to find the distribution of an imported module. They are not used as
+    requirements, because authors seldom keep such a list up to date.
     """
     try:
         table: Any = _toml(_text(plugin / "pyproject.toml"), "pyproject.toml")

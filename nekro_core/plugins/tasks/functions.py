@@ -18,7 +18,7 @@ from nekro_core.plugins.authoring.tasks import (
 
 class TaskFunctions:
     """Starts and finds tasks in the bot that called the plugin's code. Each method raises
-    `RuntimeError` if no bot called it."""
+    `RuntimeError` if no bot called the plugin's code."""
 
     def start(
         self,
@@ -150,4 +150,5 @@ def _services() -> Services:
 
 
 task = TaskFunctions()
-"""The functions for plugins. The object has no state; each call finds the present bot."""
+"""The functions for plugins. The object has no state: each call finds the bot that called the
+plugin's code."""

@@ -1,8 +1,8 @@
 """Stores which tasks run, so that the next start can report the tasks that a kill interrupted.
 
 A task is a coroutine of a plugin and cannot be resumed. For each interrupted task, the next start
-adds a line about the interruption to the chat's history, and wakes the agent. So people do not wait
-for the task in vain.
+adds a line about the interruption to the chat's history, and wakes the agent, which can tell the
+people who wait for the task.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from nekro_core.store import SqlStatement, Store, WaitingRow
 
 TASK = "task"
 _SHOWN = 200
-"""How many characters of a task's type and of its id the line shows."""
+"""Maximum number of characters of a task's type, and of its id, in the line."""
 
 
 class TaskStore(Protocol):

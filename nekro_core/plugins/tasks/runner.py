@@ -30,9 +30,9 @@ from nekro_core.system.errors import NekroError
 MAX_RUNNING = 64
 """Maximum number of tasks of one plugin at one time. A plugin that needs more has a leak."""
 _MAX_ENDED = 256
-"""How many ended tasks' final reports are remembered."""
+"""Maximum number of ended tasks whose final reports are remembered."""
 _TOLD_S = 1.0
-"""Maximum seconds that ``on_terminal`` may take."""
+"""Maximum number of seconds that ``on_terminal`` may take."""
 
 _Key = tuple[str, str]
 
@@ -133,7 +133,7 @@ class TaskRunner:
         return handle
 
     def running(self) -> list[AsyncTaskHandle]:
-        """List the tasks that run now.
+        """List the running tasks.
 
         Returns:
             Their handles, in the order of their start.
@@ -170,7 +170,7 @@ class TaskRunner:
         return self._ended[key][0] if key else None
 
     def is_running(self, task_type: str = "", task_id: str = "") -> AwaitableBool:
-        """Whether a task is running.
+        """Check whether a task is running.
 
         Args:
             task_type: The task's type; empty to find the task by its id only.

@@ -38,7 +38,7 @@ class TimerTask:
         chat_key: The chat whose agent is woken.
         trigger_time: The due time, in whole seconds since 1970.
         event_desc: The text that tells the agent what to do then.
-        temporary: Whether it is the chat's one temporary timer.
+        temporary: Whether this is the chat's temporary timer, of which a chat has at most one.
         timer_id: The timer's id.
     """
 

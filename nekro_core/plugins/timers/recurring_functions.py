@@ -164,7 +164,7 @@ async def list_jobs(
     Args:
         chat_key: The chat; None or empty for all chats.
         status: ``active`` or ``paused``; None for both.
-        limit: The largest number of jobs to return; None for all.
+        limit: The maximum number of jobs to return; None for all.
 
     Returns:
         The jobs.

@@ -1,1 +1,2 @@
-"""Serves plugins' pages, which need the login of the operator's page, and plugins' webhooks."""
+"""Serves plugins' pages, for which one must log in to the operator's page, and plugins'
+webhooks."""

@@ -14,15 +14,15 @@ from nekro_core.system.asgi import Receive, Scope, Send, WebApplication
 from nekro_core.tools.describe import place_of
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
-"""The largest body of a request. The bot's own API has the same limit."""
+"""Maximum number of bytes of a request's body. The bot's own API has the same limit."""
 MAX_AT_ONCE = 64
 """Maximum number of requests and WebSockets of one plugin at one time. A page keeps a few open."""
 _THE_BOTS = ("app", "router", "endpoint", "route", "path_params")
 
 
 class PluginPages:
-    """An ASGI application that answers with plugins' routers. It does not check the login: mount it
-    behind one."""
+    """An ASGI application that answers requests with plugins' routers. It does not check the login:
+    mount it in a web server that does."""
 
     def __init__(self) -> None:
         self._pages: dict[str, tuple[WebApplication, PluginRequests]] = {}
@@ -56,8 +56,8 @@ class PluginPages:
             return
         application, visits = found
         root = f"{scope.get('root_path', '')}/{key}"
-        # Remove the values of the bot's router. With them, the plugin's ``url_for`` would search
-        # the bot's routes.
+        # Remove the values that the bot's router has set. Otherwise ``url_for`` in the plugin would
+        # search the bot's routes.
         inner = {name: value for name, value in scope.items() if name not in _THE_BOTS}
         inner |= {"root_path": root, "app_root_path": root, PAGE_OF: key}
         if scope["path"] == root:
@@ -85,8 +85,8 @@ def _application(router: PluginRouter, where: str) -> WebApplication:
 
 
 def _name_the_root(router: Any) -> None:
-    """Give the routes of a router whose path is empty the path ``/``. FastAPI refuses an empty path
-    in a router without a prefix. Here both are the address of the plugin's first page."""
+    """Change empty paths of routes to ``/``. FastAPI refuses an empty path in a router without a
+    prefix. Here both paths mean the plugin's first page."""
     for route in [each for each in router.routes if getattr(each, "path", None) == ""]:
         router.routes.remove(route)
         if not hasattr(route, "methods"):

@@ -20,10 +20,10 @@ _CODES = {404: "not_found", 405: "method", 408: "body", 413: "body", 503: "busy"
 
 
 class PluginRequests:
-    """The requests that a plugin is answering: at most ``most`` at one time, each with a body of at
-    most ``body_bytes`` bytes.
+    """Limits the requests that a plugin answers: at most ``most`` at one time, each with a body of
+    at most ``body_bytes`` bytes.
 
-    When the plugin is unloaded, its open requests are cancelled and new ones are refused.
+    When the plugin is unloaded, its open requests are cancelled and new requests are refused.
     """
 
     def __init__(self, plugin: NekroPlugin, what: str, *, most: int, body_bytes: int) -> None:

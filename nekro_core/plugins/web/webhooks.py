@@ -1,7 +1,7 @@
 """Serves webhooks at ``/api/webhook/{endpoint}/{secret}``, which other servers call.
 
-These servers cannot log in and cannot send a header of the bot. So a secret part of the URL
-authenticates them. This part is derived from one secret of the bot: it stays the same after a
+These servers cannot log in and cannot send a header that the bot defines. So a secret part of the
+URL authenticates them. This part is derived from one secret of the bot: it stays the same after a
 restart and is different for each webhook. If the file ``secrets/webhooks`` is deleted, all URLs
 change.
 """
@@ -30,11 +30,11 @@ from nekro_core.system.asgi import Receive, Scope, Send
 from nekro_core.tools.describe import place_of
 
 MAX_BODY_BYTES = 25 * 1024 * 1024
-"""The largest body of a call. GitHub sends bodies up to this size."""
+"""Maximum number of bytes of a call's body. GitHub sends bodies up to this size."""
 BODY_S = 30.0
 """Seconds within which a call's body must arrive."""
 HANDLER_S = 60.0
-"""Maximum seconds that a handler may take. Senders give up sooner."""
+"""Maximum number of seconds that a handler may take. Most senders wait less long."""
 MAX_AT_ONCE = 16
 """Maximum number of calls of one webhook at one time."""
 _ENDPOINT = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")

@@ -38,8 +38,8 @@ class DockerBackend:
     Its background tasks run in ``tasks``; close the backend before ``tasks`` ends. ``owner`` is the
     identity of the data folder that the caller has locked, or empty. At the start, containers of
     processes that have ended are removed. For a container that was made on another machine, in
-    another PID namespace, or before this machine restarted, only this identity shows that its
-    process has ended (`orphans`).
+    another PID namespace, or before this machine restarted, only this identity shows that the
+    process that made the container has ended (`orphans`).
     """
 
     name = "docker"
@@ -104,7 +104,8 @@ class DockerBackend:
 
     @property
     def packages(self) -> None:
-        """See `Backend.packages`. The packages of a container are those of its image."""
+        """See `Backend.packages`. Returns None, because the image of a container decides which
+        packages it has."""
 
     async def images(self) -> tuple[str, ...]:
         """See `Backend.images`."""

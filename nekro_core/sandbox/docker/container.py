@@ -122,7 +122,7 @@ def _host_config(
         # The engine's own seccomp filter stays active; the supervisor adds ours to it.
         "SecurityOpt": ["no-new-privileges"],
         "IpcMode": "none",  # no /dev/shm of the engine: it does not limit the number of files
-        # Without this, /proc/self/cgroup shows the engine's groups on the host.
+        # Without this setting, /proc/self/cgroup shows the engine's groups on the host.
         "CgroupnsMode": "private",
         "PidsLimit": spec.processes + _SPARE_PROCESSES,
         "Memory": memory,

@@ -113,8 +113,8 @@ def _translated(call: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
 
 
 def _innermost(error: BaseException) -> str:
-    """The message of the first error in the chain of causes. Each of three packages wraps this
-    error in another one."""
+    """The message of the first error in the chain of causes. Three packages wrap this error, one
+    after another, each in an error of its own."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return str(error) or type(error).__name__

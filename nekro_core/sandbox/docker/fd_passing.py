@@ -3,8 +3,8 @@
 An engine's stream cannot carry descriptors. So each box gets a separate folder with one listening
 socket, mounted read-only. The supervisor connects before untrusted code runs in the box, and then
 the socket is removed from the folder. The bot may run in a container, or the engine in a virtual
-machine. Then they do not see the same folders, and the socket does not work. The first box shows
-whether it works. If not, connections are relayed over the channel.
+machine. Then bot and engine do not see the same folders, and the socket does not work. The first
+box shows whether the socket works. If not, connections are relayed over the channel.
 """
 
 import asyncio
@@ -56,8 +56,8 @@ class DescriptorSocket:
         folder.chmod(0o711)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            # A short path through the folder's descriptor, because the path of a socket may have
-            # at most 107 bytes.
+            # Use a short path through the folder's descriptor, because the path of a socket may
+            # have at most 107 bytes.
             place = os.open(folder, os.O_PATH | os.O_DIRECTORY)
             try:
                 self._listener.bind(f"/proc/self/fd/{place}/descriptors")
@@ -93,12 +93,12 @@ class DescriptorSocket:
         (self.folder / "descriptors").unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Delete the folder. The box has ended before."""
+        """Delete the folder. Call this after the end of the box."""
         self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def engine_is_local(host: str) -> bool:
-    """Whether the engine at this address may be on this machine."""
+    """Return True if the engine at this address may be on this machine."""
     address = host or os.environ.get("DOCKER_HOST", "")
     return not address or address.startswith("unix:")

@@ -161,7 +161,8 @@ class ImageResolver:
 
 
 def _is_whole(answer: bytes | bytearray) -> bool:
-    """Whether the answer has as many bytes of modules as its first line says. Raises ValueError."""
+    """Return True if the answer has as many bytes of modules as its first line says. Raises
+    ValueError."""
     line, ended, modules = answer.partition(b"\n")
     return bool(ended) and len(modules) >= json.loads(line)["size"]
 

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 _READY_TIMEOUT_S = 30.0
 _OUTSIDE_BYTES = 4 * 1024 * 1024
-"""Memory that an engine needs for one more container: 3.4 MB for its shim and 0.4 in its daemons
+"""Memory that an engine needs for one more container: 3.4 MB for its shim and 0.4 MB in its daemons
 (mean of ten, Docker 20.10). The supervisor inside the container is not counted here. It needs a
 further 7.5 MB, because it imports its modules from memory. So a container needs 11 MB in all."""
 

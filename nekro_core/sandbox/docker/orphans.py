@@ -4,9 +4,9 @@ Usually a box's container ends when the connection of its bot ends. Two kinds of
 containers that were made and never started, and containers whose engine or machine crashed too.
 Labels of a container say which process made it and in which place: the machine's boot id and the
 PID namespace. If the container was made in the same place as this bot runs, the process can be
-checked. Otherwise it cannot, so the label with the owner decides. The owner is the identity of a
-data folder. Only one process at a time can lock this folder, so containers of other processes with
-the same owner are orphans.
+checked. Otherwise the process cannot be checked, and the label with the owner decides. The owner is
+the identity of a data folder. Only one process at a time can lock this folder, so containers of
+other processes with the same owner are orphans.
 """
 
 import os
@@ -36,7 +36,8 @@ def box_labels(owner: str) -> dict[str, str]:
 
 
 def is_orphan(labels: Mapping[str, str], owner: str) -> bool:
-    """Whether the process that made this container has ended. False if that is not certain."""
+    """Return True if the process that made this container has ended. Returns False if that is not
+    certain."""
     if labels.get(_PLACE) == _this_place():
         pid, _, start = labels.get(_PROCESS, "").partition(".")
         return pid.isdigit() and _start_of(int(pid)) != start

@@ -16,11 +16,11 @@ from typing import Any, Protocol, cast
 
 _PIECE = 65536
 _WINDOW = 4 * _PIECE
-"""Number of bytes that may wait to be sent to one side. While that many wait, no bytes are read
-from the other side."""
+"""Number of bytes that may wait to be sent to one side. While this many bytes wait, no bytes are
+read from the other side."""
 _LAST_WORDS_S = 1.0
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError, TimeoutError)
-"""The errors that a non-blocking call raises instead of waiting. Paramiko raises the last one."""
+"""The errors that a non-blocking call raises instead of waiting. Paramiko raises `TimeoutError`."""
 _TRY_AGAIN_MS = 20
 """Pause before the next attempt to send: `select.poll` does not show when an SSH channel can send
 more."""

@@ -1,8 +1,9 @@
 """Packs a root file system for boxes as a tar archive, from a folder or from this machine's files.
 
-Both archives also get the few folders that a box needs. `pack_this_machine` is for machines that
-cannot reach a registry. It packs the system's Python with its standard library, a shell and the
-usual small programs, each with the libraries that the dynamic linker lists. This takes seconds.
+Archives of both kinds also get the few folders that a box needs. `pack_this_machine` is for
+machines that cannot reach a registry. It packs the system's Python with its standard library, a
+shell and the usual small programs, each with the libraries that the dynamic linker lists. This
+takes seconds.
 """
 
 import io

@@ -51,7 +51,7 @@ class StreamDemultiplexer:
 
 class AttachedStream(asyncio.BufferedProtocol):
     """Connects the engine's stream to a `Channel`. Stdout goes to the channel. The last bytes of
-    stderr are stored. If the supervisor ends, they are given as the reason."""
+    stderr are stored. If the supervisor ends, these bytes are given as the reason."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel

@@ -70,7 +70,8 @@ class ContainerUploads:
         given: Any = client.exec_start(made["Id"], socket=True)
         sock = socket_of(given)
         try:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the answer says why
+            # If the program has ended early, its answer says why.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 sock.sendall(data)
             return read_answer(sock, lambda printed: printed.endswith(b"\n"))
         finally:

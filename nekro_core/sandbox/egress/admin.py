@@ -32,7 +32,8 @@ class EgressTable:
     """The rules of an owner, or of one of the owner's boxes.
 
     Attributes:
-        owner: For the box of a chat, the chat key. Empty for the rules of all other boxes.
+        owner: The chat key, for boxes of a chat. Empty for the rules of the settings, which apply
+            to all boxes that the file does not name.
         box: The box; empty for all boxes of the owner.
         allow: What may be reached at public addresses.
         private: What may be reached even if its address is not public.

@@ -38,7 +38,7 @@ class EgressBox(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether the box can be used."""
+        """Return True if the box can be used."""
 
     async def listen(self, port: int) -> Listener:
         """See `Box.listen`."""
@@ -75,7 +75,7 @@ class Egress:
         self._environment = box_environment() if environment is None else dict(environment)
         self._clock = clock
         self.refusals = EgressRefusals()
-        """What boxes were not allowed to reach lately."""
+        """The destinations that were refused lately."""
         self._budgets: dict[str, TrafficBudget] = {}
         self._boxes: dict[tuple[str, str], _Attached] = {}
 
@@ -209,7 +209,7 @@ class EgressBoxSource(Protocol):
 
 
 class DefaultEgressSource:
-    """Provides boxes of another source, and gives them the network access of `NO_OWNER`."""
+    """Takes boxes from another source, and gives them the network access of `NO_OWNER`."""
 
     def __init__(self, source: EgressBoxSource, egress: Egress) -> None:
         self._source = source

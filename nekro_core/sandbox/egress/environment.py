@@ -30,8 +30,8 @@ def box_environment(pip_index: str = "") -> dict[str, str]:
     # Some programs read the names in lower case, others in upper case.
     proxies = {"http_proxy": address, "https_proxy": address, "no_proxy": inner}
     variables = proxies | {name.upper(): value for name, value in proxies.items()} | _PIP
-    # With this setting, pip uses the proxy even for an index at 127.0.0.1, for which `no_proxy`
-    # says that programs use no proxy.
+    # `no_proxy` lists 127.0.0.1. With this setting, pip uses the proxy nevertheless, also for an
+    # index at 127.0.0.1.
     variables["PIP_PROXY"] = address
     if pip_index:
         variables["PIP_INDEX_URL"] = pip_index

@@ -81,7 +81,7 @@ def read_tables(text: str) -> dict[tuple[str, str], tuple[tuple[str, ...], tuple
 
 class EgressOverridesFile:
     """The rules in a file, which `look` reads again after a change. If the file cannot be read or
-    parsed, the last rules still apply."""
+    parsed, the rules that were read before still apply."""
 
     def __init__(self, path: Path, default: EgressRules) -> None:
         self._file = WatchedFile(path)

@@ -1,5 +1,5 @@
-"""Forwards a request without encryption. Its head is parsed and written again, so the server gets
-only a head that was checked."""
+"""Forwards a request without encryption. The head of the request is parsed and written again, so
+the server gets only a head that was checked."""
 
 from collections.abc import Callable
 
@@ -76,8 +76,9 @@ class PlainRequest:
     async def pass_on(self, inside: HttpStream, outside: ByteStream) -> None:
         """Forward the request and the answer.
 
-        Raises the errors of ``count``, and `DestinationUnreachable` if there was no head of an
-        answer. If the answer ends too early, the connection to the box ends too early as well."""
+        Raises the errors of ``count``, and `DestinationUnreachable` if the server sent no head of
+        an answer. If the answer ends too early, the connection to the box ends too early as
+        well."""
         there = HttpStream(h11.CLIENT, outside)
         idle = IdleTimeout(self._idle_s)
         failures: list[Exception] = []

@@ -112,8 +112,8 @@ class EgressProxy:
             self._refused(target, str(refusal))
             raise
         with CancelScope() as scope:
-            # Registered before the rules are read. So `recheck` ends the connection if the rules
-            # change after this point.
+            # The connection is registered before the rules are read. So `recheck` ends the
+            # connection if the rules change after this point.
             self._open[scope] = destination
             try:
                 await self._pass(inside, request, destination, path, connects=connects)
@@ -163,7 +163,7 @@ class EgressProxy:
         return rule
 
     async def _tunnel(self, inside: HttpStream, outside: ByteStream) -> None:
-        await inside.next()  # h11's EndOfMessage: a CONNECT has no body
+        await inside.next()  # read h11's EndOfMessage; a CONNECT has no body
         await inside.send(h11.Response(status_code=200, headers=[], reason=b"Connected"))
         early, _ = inside.state.trailing_data
         if early:

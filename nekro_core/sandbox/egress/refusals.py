@@ -1,4 +1,5 @@
-"""Counts what boxes were not allowed to reach, for the operator. Kept in memory, with bounds."""
+"""Counts what boxes were not allowed to reach, for the operator. The counts are kept in memory, and
+their number is limited."""
 
 import time
 from collections import OrderedDict
@@ -8,7 +9,7 @@ from dataclasses import dataclass, replace
 _MOST_OWNERS = 1000
 _MOST_DESTINATIONS = 50
 """Maximum number of destinations of one owner. A loop in a box may invent names; then the oldest
-ones are dropped."""
+destinations are dropped."""
 _MAX_TEXT = 300
 
 

@@ -115,7 +115,7 @@ class EgressRule:
         return cls(below + destination.host, ports, private)
 
     def matches(self, destination: Destination) -> bool:
-        """Whether this rule allows the destination."""
+        """Return True if this rule allows the destination."""
         if destination.port not in self.ports:
             return False
         if destination.address is not None:

@@ -17,7 +17,7 @@ import guest_values
 from guest_minimal_stdlib import dumps, loads
 from guest_wire import BlockingChannel
 
-TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
+TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -39,8 +39,8 @@ for _name in __future__.all_feature_names:
 
 
 def _is_one_statement(source: str) -> bool:
-    """Whether a short look shows that the source is one statement without ``await``. Then it need
-    not be parsed into statements first, which halves the time."""
+    """Return True if a quick check shows that the source is one statement without ``await``. Such
+    source need not be parsed into statements first, which halves the time."""
     line, _, rest = source.partition("\n")
     plain = not rest and "await" not in line and not any(sign in line for sign in ";\r\f\\")
     return plain and line.strip()[:1] not in ("", "#")
@@ -290,8 +290,8 @@ def _keep_own_lines(described: Any) -> None:
 
 
 def _show_line(part: Any) -> None:
-    """Set the source line of a syntax error in a reply. `traceback` cannot read it, because a reply
-    is not a file."""
+    """Set the source line of a syntax error in a reply. `traceback` cannot read the line, because a
+    reply is not a file."""
     import linecache
 
     if part.filename.startswith("<reply") and not part.text and part.lineno:

@@ -15,7 +15,7 @@ import sys
 
 from guest_minimal_stdlib import filter_calls, prctl, suppress
 
-TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
+TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
 if TYPE_CHECKING:
     import socket
     from typing import Any
@@ -42,11 +42,11 @@ def adopt_orphans() -> None:
 def set_limits(memory: int, processes: int, files: int) -> None:
     """Set limits for the supervisor and all processes that it forks.
 
-    They cannot be raised again, except the limit on open descriptors: `send_descriptor` raises it
-    for a moment. `Confinement.enter` makes this limit final too. The memory limit is for each
-    process, and counts its data segment and private writable memory (RLIMIT_DATA). The host limits
-    the sum of all processes. The limit of the address space is higher, because threads and malloc
-    arenas reserve far more than they use.
+    The limits cannot be raised again, except the limit on open descriptors: `send_descriptor`
+    raises it for a moment. `Confinement.enter` makes this limit final too. The memory limit is for
+    each process, and counts its data segment and private writable memory (RLIMIT_DATA). The host
+    limits the sum of all processes. The limit of the address space is higher, because threads and
+    malloc arenas reserve far more than they use.
     """
     wanted = {
         resource.RLIMIT_DATA: memory,
@@ -104,7 +104,8 @@ class Confinement:
         try:
             pid = os.fork()
         finally:
-            if pid:  # only in the parent: the child's descriptor too sets the parent's score
+            # Only in the parent: in the child, the descriptor would set the parent's score too.
+            if pid:
                 _say(self._score, _AGENT_SCORE)
         return pid
 
@@ -123,7 +124,7 @@ def lower_priority(nice: int) -> int:
     If memory runs out, the kernel first kills this process's children (`Confinement.fork`), then
     this process, and the bot last. Undoing this needs a privilege that these processes of the box
     do not have. Return the descriptor of this process's ``oom_score_adj``, or -1. The file must be
-    opened now, because a process that is not dumpable cannot open it.
+    opened before the process is made not dumpable, because afterwards it cannot be opened.
     """
     os.nice(nice)
     try:

@@ -1,8 +1,8 @@
 """File operations that the host requests. They run inside the box, only below the folders `ROOTS`.
 
-A path is resolved once, and the result must be below one of the roots. Then it is opened folder by
-folder without following links. If code in the box replaces a folder by a link in the meantime, the
-operation fails and does not access the file behind the link.
+A path is resolved once, and the resolved path must be below one of the roots. Then the resolved
+path is opened folder by folder without following links. If code in the box replaces a folder by a
+link in the meantime, the operation fails and does not access the file behind the link.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import stat
 
 from guest_wire import FOLDERS
 
-TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
+TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any

@@ -9,7 +9,7 @@ import re
 
 import guest_files
 
-TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
+TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
 if TYPE_CHECKING:
     from typing import Any
 
@@ -28,7 +28,7 @@ def find(pattern: str, directory: str, limit: int) -> tuple[dict[str, Any], byte
             "invalid_input", f"a pattern must have a name and must not have '..': {pattern}"
         )
     before = "/" if pattern.startswith("/") else ""
-    start = guest_files.open_folder(directory)  # so a missing folder is always an error
+    start = guest_files.open_folder(directory)  # a missing folder is an error for each pattern
     fixed = 0
     while fixed < len(parts) - 1 and not _WILD.search(parts[fixed]):
         fixed += 1

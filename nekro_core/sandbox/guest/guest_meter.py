@@ -4,7 +4,8 @@ The supervisor sees all of them, because it is process 1 of their PID namespace.
 the memory of the box; this module finds out when the kernel killed a process at this limit. But
 cgroups of version 1 do not count TCP buffers. So if a box has many sockets, this module compares
 the memory of its sockets and processes with the limit. It does not do this for other boxes, because
-the sum for the processes counts a page that forked processes share several times.
+the sum of the processes' memory is too large: it counts a page once for each process that shares
+the page.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import guest_processes
 import guest_socket_memory
 
-TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
+TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -78,7 +79,8 @@ class ResourceMeter:
         return 0
 
     def starved(self) -> bool:
-        """Whether the kernel killed a process of the box for lack of memory since the last call."""
+        """Return True if the kernel killed a process of the box for lack of memory since the last
+        call."""
         before, self._kills = self._kills, _count_kills()
         return self._kills > before
 

@@ -51,8 +51,8 @@ class _Reading:
 def _make_json() -> tuple[Callable[[str | bytes], Any], Callable[[Any], str], Callable[[Any], str]]:
     """Make ``loads``, ``dumps``, and a ``dumps`` that escapes only what JSON requires.
 
-    They use the interpreter's private JSON scanner and encoders, as `json` does. If these do not
-    behave as in CPython 3.9 to 3.14, `json` is used instead.
+    The three functions use the interpreter's private JSON scanner and encoders, as `json` does. If
+    the scanner and encoders do not behave as in CPython 3.9 to 3.14, `json` is used instead.
     """
     try:
         import _json
@@ -110,7 +110,7 @@ def filter_calls(program: bytes) -> None:
     ``tests/system/confinement/test_jail_filter.py`` checks that it has the same result as
     ``docker/inside/load_guest.py``.
     """
-    length = len(program) // 8  # bytes of an instruction
+    length = len(program) // 8  # an instruction has 8 bytes
     try:
         from _ctypes import _SimpleCData, addressof, call_function, dlopen, dlsym
 

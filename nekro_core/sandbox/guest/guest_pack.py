@@ -18,7 +18,7 @@ import struct
 
 import guest_files as files
 
-TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
+TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
 if TYPE_CHECKING:
     import socket
     from typing import Any
@@ -37,7 +37,7 @@ _LONGEST = 4096
 
 
 def stays_inside(name: bytes, target: bytes) -> bool:
-    """Whether the link ``name`` with this target points into the packed folder."""
+    """Return True if the link ``name`` with this target points into the packed folder."""
     if target.startswith(b"/") or b"\0" in target:
         return False
     led = os.path.normpath(os.path.join(os.path.dirname(name), target))

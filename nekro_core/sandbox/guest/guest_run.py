@@ -13,7 +13,7 @@ import guest_confinement
 import guest_wire as wire
 from guest_minimal_stdlib import suppress
 
-TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
+TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
 if TYPE_CHECKING:
     from typing import Any
 
@@ -158,7 +158,7 @@ class RunProcess:
 
     @property
     def lives(self) -> bool:
-        """Whether the process has not ended."""
+        """Return True if the process has not ended."""
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
     def close(self) -> None:
@@ -174,12 +174,12 @@ def _become_run(channel: _socket.socket, output: int, known: tuple[bytes, Any]) 
     _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    number = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, 4)  # the channel may be 3 now
+    number = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, 4)  # the channel can be 3
     os.dup2(number, 3, inheritable=False)
     os.closerange(4, 1024)
-    # Not dumpable, like the supervisor. This process calls functions with the rights of the user
-    # for whom the run was started. A background command that another user started has the same
-    # user id and must not control this process.
+    # Make this process not dumpable, like the supervisor. This process calls functions with the
+    # rights of the user for whom the run was started. A background command that another user
+    # started has the same user id and must not control this process.
     guest_confinement.set_dumpable(False)
     guest_code.become_run(wire.BlockingChannel(3, 3), known)
 

@@ -12,7 +12,7 @@ import guest_wire as wire
 from guest_minimal_stdlib import dumps, loads, suppress
 from guest_run import RunProcess, describe_status
 
-TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
+TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
 if TYPE_CHECKING:
     from typing import Any
 
@@ -71,7 +71,7 @@ class RunManager:
         """Start the next run. ``then`` are the frames for this run that arrived together with its
         START."""
         settings = loads(text)
-        self._file_count = None  # the run did not make the files that exist now
+        self._file_count = None  # files that exist already do not count for this run
         same = number & wire.SAME_FUNCTIONS
         self.promised = False
         run = self._take_frozen() if settings.get("keep") else None
@@ -82,8 +82,8 @@ class RunManager:
             self._host.send(wire.RESULT, 0, _ended("died", "the box has no process for a run"))
             return
         if self._meter is not None and self.executor:
-            # Called only to reset the meter, so that this run is not blamed for the processes of
-            # commands that were killed before it began.
+            # This call only resets the meter: processes of commands that were killed before this
+            # run began must not count as killed in this run.
             self._meter.starved()
         self.fork_failed = False
         if same and not frozen:  # the process that had these functions was killed
@@ -174,9 +174,9 @@ class RunManager:
         for number in (run.sock, run.pipe, run.process):
             with suppress(KeyError):
                 self._poll.unregister(number)
-        run.take_output(1024)  # the rest in the pipe: no process writes to it any more
+        run.take_output(1024)  # read the rest; no process writes to the pipe any more
         # `starved` is always called, because the call resets the meter's count: kills in this run
-        # must not be blamed on the next run.
+        # must not count as kills in the next run.
         starved = self._meter is not None and self._meter.starved()
         if text is None:
             text = _STARVED if starved else _ended("died", describe_status(status))
@@ -190,7 +190,7 @@ class RunManager:
 
     def kill_foreign_processes(self, run: RunProcess | None = None) -> bool:
         """Kill all processes except the supervisor, the executor and its descendants, ``run``, the
-        spare process and the frozen one.
+        spare process and the frozen process.
 
         Return whether there were such processes.
         """
@@ -235,7 +235,7 @@ class RunManager:
             return
         self._poll.unregister(executor.sock)
         executor.wait()
-        if not self.current:  # else they are killed at the end of the run
+        if not self.current:  # else the end of the run kills these processes
             self.kill_foreign_processes()
         executor.report_end(self._host, because)
 
@@ -250,7 +250,7 @@ class RunManager:
                 return
             if ended is None:
                 return
-            if ended.si_pid in waited_for:  # the kernel would return this process again and again
+            if ended.si_pid in waited_for:  # `waitid` would return it again and again
                 self._reap_behind(waited_for)
                 return
             self._reap(ended.si_pid)
@@ -345,7 +345,8 @@ class RunManager:
         for _ in range(_KEEP_TRIES):
             if not run.freeze():
                 return False
-            # Another process of the run may have resumed the frozen one with SIGCONT: try again.
+            # Another process of the run may have resumed the frozen process with SIGCONT: try
+            # again.
             if guest_processes.alone(run.pid, self._own(run)) or not self.kill_foreign_processes(
                 run
             ):

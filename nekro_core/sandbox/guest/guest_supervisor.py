@@ -15,7 +15,7 @@ from guest_minimal_stdlib import dumps, loads, suppress
 from guest_runs import TICK_S, RunManager, TooManyFiles
 from guest_streams import StreamRelay
 
-TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
+TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -34,7 +34,7 @@ _PRELOAD = (
 _LET_GO_MS = 500
 """Milliseconds without an event after which a box frees memory."""
 _LOOK_MS = 5000
-"""Milliseconds between two measurements of a box with background commands."""
+"""Milliseconds between two measurements of the memory of a box with background commands."""
 
 _FOR_THE_RUN = (wire.FEED, wire.FINISH, wire.ANSWER, wire.UNWIND)
 _STREAM_BUFFER = 1024 * 1024
@@ -62,7 +62,7 @@ class Supervisor:
         """If true, no process is forked in advance for the next run."""
         self.told = False
         self.look_at = 0.0
-        """The time of the next measurement of a box with background commands, by the monotonic
+        """When to measure the memory of a box with background commands again, on the monotonic
         clock."""
         self.changes: guest_changes.FileChangeTracker | None = None
         self.poll = select.poll()
@@ -86,7 +86,7 @@ class Supervisor:
             if runs.executor and runs.executor.sock.fileno() in events:
                 self._handle_executor(runs.executor, events)
             self.streams.handle(events)
-            if runs.current or runs.executor:  # last, so that it does not delay frames
+            if runs.current or runs.executor:  # called last, so that it delays no frames
                 runs.tick()
 
     def _wait_idle(self) -> dict[int, int]:
@@ -103,7 +103,7 @@ class Supervisor:
         elif has_idle_work:
             self._idle()
         elif runs.executor and time.monotonic() < self.look_at:
-            pass  # `runs.tick` counts the files; a measurement is not due yet
+            pass  # it is too early to measure the memory again
         elif not self.told or runs.executor:
             self._let_go()
         else:
@@ -121,8 +121,9 @@ class Supervisor:
             self.runs.fork_ahead()
 
     def _poll_timeout_ms(self) -> float | None:
-        """Return how long to wait for an event before the next idle work: counting files while
-        commands may run, freeing memory, or the restart. None if no idle work is left."""
+        """Return how long to wait for an event before the next idle work. Idle work is to count the
+        box's files while commands may run (`RunManager.tick`), to free memory, or to restart the
+        supervisor's process. Return None if no idle work is left."""
         if self.runs.executor:
             return TICK_S * 1000
         if not self.told:
@@ -279,7 +280,7 @@ class Supervisor:
             reply = {"code": error.code, "message": str(error)}
         except MemoryError:
             reply = {"code": "too_large", "message": "the box has not enough memory for this"}
-        for _ in pieces:  # if the operation failed, pieces are left
+        for _ in pieces:  # read the pieces that a failed operation has left
             pass
         self.host.send(wire.FILE_DONE, number, dumps(reply).encode("utf-8", "replace"))
 
@@ -331,7 +332,9 @@ def serve(
     limits: dict[str, Any], host: wire.BlockingChannel, fd_socket: int | None, score: int
 ) -> None:
     """Run the supervisor until the host closes the channel."""
-    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # Python handles no other signal by default
+    # The kernel delivers a signal from inside the box to process 1 only if process 1 has a handler
+    # for it. Python itself installs a handler for SIGINT.
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     meter = None
     if limits.get("metered"):
         import guest_meter

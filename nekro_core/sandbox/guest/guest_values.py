@@ -19,7 +19,7 @@ import sys
 from guest_minimal_stdlib import dumps_unescaped
 from guest_wire import TEXT_LIMIT
 
-TYPE_CHECKING = False  # not from `typing`: importing it takes 4 ms of a cold start
+TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -110,8 +110,8 @@ def _plain_object(value: Any, body: _Body, depth: int) -> Any:
 
 
 def _is(value: Any, module: str, name: str) -> bool:
-    """Whether ``value`` is an instance of the class ``name`` of ``module``. The module is not
-    imported for this: if it is not imported yet, the answer is False."""
+    """Return True if ``value`` is an instance of the class ``name`` of ``module``. The module is
+    not imported for this: if it is not imported yet, the answer is False."""
     cls = getattr(sys.modules.get(module), name, None)
     return isinstance(cls, type) and isinstance(value, cls)
 
@@ -141,7 +141,7 @@ class ObjectView:
     Its fields are attributes and also keys: ``member.name`` and ``member["name"]``.
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> ObjectView:  # noqa: PYI034 - Python 3.11 has Self
+    def __new__(cls, *args: Any, **kwargs: Any) -> ObjectView:  # noqa: PYI034 - Self needs 3.11
         """Store the arguments that the missing class would have been called with."""
         view = object.__new__(cls)
         if args:
@@ -210,7 +210,7 @@ _loaders: list[Any] = []
 
 
 def _make_loader() -> Any:
-    # Imported here, because `pickle` and its imports would be the slowest part of a cold start.
+    # Imported here, because the import of `pickle` would be the slowest part of a box's start.
     from pickle import Unpickler
 
     class Loader(Unpickler):

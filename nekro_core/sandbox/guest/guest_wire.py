@@ -28,14 +28,15 @@ HEAD = Struct("!IIII")
 DESCRIPTOR_HEAD = Struct("!I")
 """The message with each descriptor in the descriptor socket: the number of its stream."""
 
-# From the host.
+# The kinds of frames that the host sends.
 START, FEED, FINISH, ANSWER, CANCEL, FILE, CHUNK, WORK, STOP, OPEN, UNWIND, DROP = range(1, 13)
 # UNWIND: a call has ended a run that keeps its globals. The run ends its statement and sends END.
 # DROP: the kept interpreter is not needed any more.
-# From the supervisor. CALL, DONE and END come from a run; the supervisor forwards CALL and DONE.
+# The kinds of frames that the supervisor sends. CALL, DONE and END come from a run; the supervisor
+# forwards CALL and DONE.
 READY, CALL, DONE, RESULT, FILE_DONE, END, WORK_DONE, OPENED, ACCEPTED = range(16, 25)
 USED, EXECUTOR, PRINTED, ENDING, MEMORY = range(40, 45)
-"""What the numbers of these frames mean:
+"""More kinds of frames that the supervisor sends. The number in such a frame means:
 
 - USED: microseconds of processor time that a run used. Sent by a supervisor that measures its box.
   The text has the bytes of memory that the box uses.
@@ -45,7 +46,7 @@ USED, EXECUTOR, PRINTED, ENDING, MEMORY = range(40, 45)
   run has printed something since its last CALL.
 - ENDING: always 0. The text says why the supervisor and the box end.
 - MEMORY: kilobytes that the idle box uses, half a second after its last use."""
-# From either side: a relayed stream.
+# The kinds of frames that either side sends, about a relayed stream.
 DATA, CREDIT, CLOSE = range(32, 35)
 
 WINDOW = 256 * 1024
@@ -55,9 +56,9 @@ ACCEPTED_BIT = 0x80000000
 """A bit that is set in the numbers of streams that the supervisor accepted, and never in the
 numbers of the host's requests."""
 
-# In the number of a START: the run gets the functions of the last run, so the frame does not have
-# them. Allowed only after a RESULT with KEPT: then the supervisor stores the functions until the
-# next START.
+# A bit in the number of a START. It says that the run gets the functions of the last run, so the
+# frame does not have them. The bit is allowed only after a RESULT with KEPT, because then the
+# supervisor stores the functions until the next START.
 SAME_FUNCTIONS = 1
 
 # Bits of the number of a RESULT.
@@ -156,7 +157,7 @@ class BlockingChannel:
         return bool(received)
 
     def waits(self) -> bool:
-        """Whether there are bytes to read."""
+        """Return True if there are bytes to read."""
         return bool(select.select([self.incoming], [], [], 0)[0])
 
     def received(self) -> Frame | None:

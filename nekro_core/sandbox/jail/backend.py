@@ -338,7 +338,7 @@ def _guest_settings(
         "preload": " ".join(template.preload),
         "restart_after": restart_after_s,
         # A cgroup limits the box's processor share. Without a cgroup, a higher nice value of the
-        # supervisor and of the guest's processes limits it.
+        # supervisor and of the guest's processes limits the share.
         "nice": 0 if layout.groups is not None else _NICE,
         "guest_nice": _GUEST_NICE if layout.groups is not None else _NICE,
         "guest_filter": build_buffer_filter(os.uname().machine).hex() if bounded else "",

@@ -69,19 +69,19 @@ def _version_2(own: Path, at: Path) -> CgroupHierarchy | None:
 
 
 def may_be_emptied(folder: Path) -> bool:
-    """Whether a group has only this process and its descendants. Then all of them can be moved to
-    another group."""
+    """Return True if a group has only this process and its descendants. Then all of them can be
+    moved to another group."""
     return members(folder) <= set(process_tree.descendants(os.getpid()))
 
 
 def is_real_root(folder: Path) -> bool:
-    """Whether this is the root group. Only the root group may have both processes and child groups
-    with limits."""
+    """Return True if this is the root group. Only the root group may have both processes and child
+    groups with limits."""
     return not (folder / "cgroup.type").exists()
 
 
 def members(folder: Path) -> set[int]:
-    """The processes of a group; none if the group no longer exists."""
+    """The processes of a group; empty if the group no longer exists."""
     try:
         return set(map(int, (folder / "cgroup.procs").read_text().split()))
     except OSError:

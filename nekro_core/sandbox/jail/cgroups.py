@@ -1,5 +1,5 @@
-"""Makes a cgroup for each box. With it the kernel limits the memory, the number of processes and
-the processor share of all processes of the box together.
+"""Makes a cgroup for each box. With a cgroup, the kernel limits the memory, the number of processes
+and the processor share of all processes of the box together.
 
 This process can make a group of version 2 in a part of the tree that is delegated to it (systemd's
 ``Delegate=yes``). As root it can also make one in every part whose controllers are enabled for
@@ -58,7 +58,7 @@ class BoxCgroup:
                         (folder / "cgroup.procs").write_text(str(pid))
 
     def starved(self) -> bool:
-        """Whether the kernel killed a process of the group for lack of memory since the last
+        """Return True if the kernel killed a process of the group for lack of memory since the last
         call."""
         before, self._killed = self._killed, self._kills()
         return self._killed > before
@@ -235,6 +235,6 @@ def _remove_unlocked(root: Path) -> None:
         for folder in (*(path for path in root.iterdir() if path.is_dir()), root):
             folder.rmdir()
     except OSError:
-        pass  # its bot or one of its processes still runs; a later start of a bot removes it
+        pass  # its bot or a process in it still runs; a later start of a bot removes it
     finally:
         os.close(lock)

@@ -43,7 +43,7 @@ _SYSTEM_DATA = (
 _TOP_LEVEL = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 
 # Names in /proc. The box's /proc lists only the processes of the box. But these folders and files
-# describe the whole machine, so empty ones are mounted over them.
+# describe the whole machine, so empty folders and files are mounted over them.
 _HIDDEN_FOLDERS = ("sys", "irq", "bus", "fs", "acpi", "scsi", "asound", "driver")
 _HIDDEN_FILES = (
     "sysrq-trigger",
@@ -157,9 +157,9 @@ def _proc(folder: RuntimeFolder, *, covered: bool) -> Iterator[str]:
 
 
 def _needs_hiding(path: Path) -> bool:
-    """Whether to mount an empty file over ``path``. Each such mount makes the start of a box 0.2 ms
-    slower, so files that only root may open are not covered: the box's user cannot open them. The
-    files in `_ALWAYS_HIDDEN` are always covered."""
+    """Return True if an empty file must be mounted over ``path``. Each such mount makes the start
+    of a box 0.2 ms slower, so files that only root may open are not covered: the box's user cannot
+    open them. The files in `_ALWAYS_HIDDEN` are always covered."""
     try:
         mode = path.stat().st_mode
     except OSError:

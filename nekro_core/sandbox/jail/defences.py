@@ -2,8 +2,8 @@
 
 A test of an attack runs twice. With the defence switched off, the attack must succeed; this proves
 that the test can notice a successful attack. No setting changes the defences: all are on, except in
-tests that pass other ones to `JailBackend.create`. The PID namespace and the user namespace cannot
-be switched off: without a PID namespace, the supervisor's ``kill(-1)`` would reach the host.
+tests that pass other defences to `JailBackend.create`. The PID namespace and the user namespace
+cannot be switched off: without a PID namespace, the supervisor's ``kill(-1)`` would reach the host.
 """
 
 from dataclasses import dataclass, replace

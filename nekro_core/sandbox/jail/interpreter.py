@@ -33,8 +33,8 @@ _SYSTEM = (Path("/usr/bin/python3"), Path("/usr/local/bin/python3"))
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """The user as which a process runs. ``uid`` is None if the bot is not root: then the process
-    has the same user as the bot."""
+    """The user of a process. ``uid`` is the user id, or None if the bot is not root: then the
+    process has the same user as the bot."""
 
     uid: int | None = None
 
@@ -136,5 +136,5 @@ def find_dropper(identity: ProcessIdentity) -> str:
 
 
 def is_root() -> bool:
-    """Whether this process runs as root. Then boxes must get other user ids."""
+    """Return True if this process runs as root. Then boxes must get other user ids."""
     return os.geteuid() == 0

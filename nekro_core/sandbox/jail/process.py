@@ -1,4 +1,5 @@
-"""Starts, watches and ends the processes of one box."""
+"""Starts, watches and ends the processes of one box. The launcher is the bubblewrap process that
+starts the box."""
 
 import asyncio
 import contextlib
@@ -119,7 +120,8 @@ class JailProcesses:
             raise
 
     def starved(self) -> bool:
-        """Whether the kernel killed a process of the box for lack of memory since the last call."""
+        """Return True if the kernel killed a process of the box for lack of memory since the last
+        call."""
         return self._group is not None and self._group.starved()
 
     def tree(self) -> list[int]:

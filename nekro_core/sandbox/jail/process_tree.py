@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_MOST = 4096  # at most so many processes are read; a box has fewer
+_MOST = 4096  # at most this many processes are read; a box has fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class TreeUsage:
 
 
 def children(pid: int) -> list[int]:
-    """The direct children of all threads of a process; none if the process has ended."""
+    """The direct children of all threads of a process; empty if the process has ended."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -80,7 +80,7 @@ def proportional_memory(pids: Iterable[int]) -> int:
         except PermissionError:
             memory += usage([pid]).memory_bytes
         except OSError:
-            pass  # it ended
+            pass  # the process has ended
     return memory
 
 
@@ -97,7 +97,7 @@ def descriptors(pids: Iterable[int], unknown: int) -> int:
         except PermissionError:
             found += unknown
         except OSError:
-            pass  # it ended
+            pass  # the process has ended
     return found
 
 

@@ -39,7 +39,7 @@ _REMEDIES = (
 
 
 def find_remedy(complaint: str) -> str:
-    """Return what to do about an error message of a launcher; empty for an unknown message."""
+    """Return what to do about an error message of bubblewrap; empty for an unknown message."""
     lowered = complaint.lower()
     for remedy in _REMEDIES:
         if any(sign in lowered for sign in remedy.signs):

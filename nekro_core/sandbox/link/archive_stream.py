@@ -118,8 +118,8 @@ async def _move(
     readable: socket.socket | None,
     writable: socket.socket | None,
 ) -> int:
-    """Move some bytes and return how many. While none can be moved, wait for ``readable`` or else
-    for ``writable``. 0 means the end, or that no byte was moved for a minute."""
+    """Move some bytes and return how many. While no byte can be moved, wait for ``readable`` or
+    else for ``writable``. Return 0 at the end, or if no byte was moved for a minute."""
     with anyio.move_on_after(_STALL_S):
         while True:
             try:

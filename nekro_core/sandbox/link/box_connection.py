@@ -164,12 +164,12 @@ class BoxConnection:
 
     @property
     def alive(self) -> bool:
-        """Whether the box can be used."""
+        """Return True if the box can be used."""
         return self._channel is not None and not self.lost_reason
 
     @property
     def busy(self) -> bool:
-        """Whether code may run in the box: a run, a command, or a background process of a
+        """Return True if code may run in the box: a run, a command, or a background process of a
         command."""
         return self.run is not None or self.executor_pid != 0
 
@@ -423,8 +423,8 @@ class BoxConnection:
                 self._handle_ready(text)
             elif kind == wire.EXECUTOR:
                 self.executor_pid = number
-                # Called only because it resets what `_starved` returns: earlier kills must not be
-                # blamed on later runs.
+                # This call only resets what `_starved` returns: earlier kills must not count as
+                # kills in later runs.
                 self._starved()
             elif kind == wire.ENDING:
                 self.lose(text.decode("utf-8", "replace") or "its supervisor ended")

@@ -41,8 +41,8 @@ _ERROR_LIMIT = 16_000
 
 _STARVED = "the code used more memory than its box has"
 _STARVES_S = 0.02
-"""No run can use up a box's memory in less than this time. So after a shorter run, ``starved`` is
-not called, because it reads a file."""
+"""No run can use up a box's memory in less than this time. So ``starved``, which reads a file, is
+not called after a shorter run."""
 
 _TIMED = 200
 """Maximum number of pieces of source whose times are measured."""
@@ -155,7 +155,7 @@ class BoxRun:
 
     @property
     def is_running_code(self) -> bool:
-        """Whether the run is executing code, and not waiting for source or for an answer."""
+        """Return True if the run is executing code, and not waiting for source or for an answer."""
         return self._running_since is not None
 
     def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:
@@ -256,7 +256,7 @@ class BoxRun:
                 self._check_time()
 
     def _check_time(self) -> None:
-        """Stop the run if its time is used up. Else set a timer for the time that is left."""
+        """Stop the run if its time is used up. Otherwise set a timer for the time that is left."""
         self._timer = None
         if self._result is not None or self._stopping is not None:
             return
@@ -320,6 +320,6 @@ class BoxRun:
         for job in self._open_calls.values():
             job.cancel()
         if self._clock() - self._began > _STARVES_S:
-            # Called only because it resets what `_starved` returns: kills during this run must not
-            # be blamed on the next run.
+            # This call only resets what `_starved` returns: kills during this run must not count as
+            # kills in the next run.
             self._starved()

@@ -4,9 +4,10 @@ A call is refused if it has duplicate keys, NaN or infinity, whole numbers of mo
 too deep nesting. Strings and bytes can be pieces of the frame's body; a piece outside the body is
 refused. Nothing is unpickled.
 
-There are two decoders. The quick one takes 1 us. It reads only calls whose text certainly has none
-of these problems. The strict one takes 15 us and reads all other calls. Only the strict one refuses
-calls. For calls that both accept, they return the same result (a property test checks this).
+There are two decoders. The quick decoder takes 1 us. It reads only calls whose text certainly has
+none of these problems. The strict decoder takes 15 us and reads all other calls. Only the strict
+decoder refuses calls. For calls that both decoders accept, they return the same result (a property
+test checks this).
 """
 
 import json
@@ -48,7 +49,7 @@ def decode_call(text: bytes, body: bytes) -> GuestCall:
 def decode_quickly(text: bytes) -> GuestCall | None:
     """Decode a simple call. Returns None if the call needs the strict decoder. A simple call has no
     long number, and the keyword arguments are its only dict. The call's text has as many colons as
-    the decoded dict has keys, so no key was there twice."""
+    the decoded dict has keys, so the text has no key twice."""
     if b'"$' in text or text.count(b"{") != 1 or text.count(b"[") > _DEPTH:
         return None
     if _LONG_NUMBER.search(text):

@@ -26,8 +26,8 @@ class HandoverError(NekroError):
 
 
 def make_view(module: str, name: str) -> Any:
-    """A placeholder, never called. Pickles refer to it by name, and in the guest this name is the
-    function that makes views."""
+    """A placeholder that is never called. Pickles refer to it by name; in the guest, the function
+    of this name makes views."""
     raise NotImplementedError(f"views are made in the guest: {module}.{name}")
 
 
@@ -52,7 +52,7 @@ class _Pickler(pickle.Pickler):
         super().__init__(file, _PROTOCOL)
 
     def reducer_override(self, value: Any) -> Any:
-        """`pickle` calls this for every object whose type is not a plain one."""
+        """`pickle` calls this for every object whose type is not a plain type."""
         if value is make_view:
             return NotImplemented
         cls = type(value)

@@ -63,8 +63,8 @@ class BoxStreams:
 
     @contextlib.contextmanager
     def expect_stream(self, number: int, *, listens: bool = False) -> Iterator[None]:
-        """Accept the stream of request ``number`` inside the body. If the body ends without taking
-        the stream, the stream is closed."""
+        """Accept the stream of request ``number`` while the ``with`` block runs. If the block ends
+        without taking the stream, the stream is closed."""
         opening = self._openings[number] = _Opening(listens)
         try:
             yield
@@ -100,7 +100,7 @@ class BoxStreams:
             opening.done.set()
 
     def handle(self, kind: int, number: int, text: bytes, body: bytes) -> None:
-        """Handle a frame from the supervisor. Raises `ValueError` for an invalid one."""
+        """Handle a frame from the supervisor. Raises `ValueError` for an invalid frame."""
         if kind == wire.OPENED:
             self._handle_opened(number, text.decode("utf-8", "replace"))
         elif kind == wire.ACCEPTED:

@@ -40,8 +40,8 @@ class Job:
 
 
 class WorkerPool:
-    """Runs jobs in tasks of a task group. `close` ends the tasks; after it, `ready` may start new
-    ones."""
+    """Runs jobs in tasks of a task group. `close` ends the tasks. After that, `ready` may start new
+    tasks."""
 
     def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
         self._tasks = tasks

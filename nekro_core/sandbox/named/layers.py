@@ -1,5 +1,5 @@
 """Merges a tar archive of all files with later archives of changes. Later entries replace earlier
-ones.
+entries.
 
 The entries come from boxes and are not trusted. Their names are compared, but never used as paths,
 and their bytes are copied unchanged.

@@ -54,7 +54,7 @@ class BoxState(StrEnum):
 
 
 class UseEffect(IntEnum):
-    """What a use may change in a box. It decides what must be saved."""
+    """What a use may change in a box. This decides what must be saved."""
 
     NOTHING = 0
     FILES = 1
@@ -115,12 +115,12 @@ class NamedBox:
 
     @property
     def in_use(self) -> bool:
-        """Whether a call uses the box or waits for it."""
+        """Return True if a call uses the box or waits for it."""
         return self._users > 0
 
     @property
     def running(self) -> bool:
-        """Whether the processes of the box run."""
+        """Return True if the processes of the box run."""
         return self.state is BoxState.RUNNING and self._box is not None and self._box.alive
 
     @property
@@ -130,18 +130,18 @@ class NamedBox:
 
     @property
     def destroyed(self) -> bool:
-        """Whether the box was destroyed."""
+        """Return True if the box was destroyed."""
         return self.state is BoxState.DESTROYED
 
     @property
     def changed(self) -> bool:
-        """Whether the box runs and a use may have changed its files since the last save."""
+        """Return True if the box runs and a use may have changed its files since the last save."""
         return self._changed and self.running
 
     @property
     def needs_save(self) -> bool:
-        """Whether to save the box now: files changed, no call uses it, and no save failed in the
-        last `_TRY_AGAIN_S` seconds."""
+        """Return True if the box must be saved now: files changed, no call uses it, and no save
+        failed in the last `_TRY_AGAIN_S` seconds."""
         return self.changed and not self.in_use and self._clock() >= self._try_again_at
 
     @property
@@ -223,7 +223,8 @@ class NamedBox:
                 self._saved = saved
                 return True
             finally:
-                self._changed = self._changed or saved is None  # None: it failed or was cancelled
+                # `saved` is None if saving has failed or was cancelled.
+                self._changed = self._changed or saved is None
 
     async def sleep(self) -> bool:
         """Save the box and end its processes; return whether it sleeps. The box stays awake if a
@@ -296,7 +297,7 @@ class NamedBox:
         return box
 
     def _used_since(self, moment: float) -> bool:
-        """Whether a call uses the box now, has used it since ``moment``, or left unsaved
+        """Return True if a call uses the box now, has used it since ``moment``, or left unsaved
         changes."""
         return self.in_use or self._changed or self.idle_since != moment
 

@@ -59,7 +59,7 @@ class NamedBoxes:
 
     @property
     def running(self) -> list[NamedBox]:
-        """The running boxes, the one unused longest first."""
+        """The running boxes; the box that was unused longest is the first."""
         return sorted(
             (named for named in self._running if named.running), key=lambda named: named.idle_since
         )
@@ -77,7 +77,7 @@ class NamedBoxes:
         return owned
 
     async def watch(self) -> None:
-        """Save changed boxes and put idle ones to sleep, until cancelled."""
+        """Save changed boxes and put idle boxes to sleep, until cancelled."""
         forgotten = self._clock()
         while True:
             await anyio.sleep(_LOOK_S)

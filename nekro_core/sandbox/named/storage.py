@@ -34,14 +34,14 @@ _UNFINISHED = ".new"
 _LAYER = "+"
 _NO_MARK = "-"
 _MAX_LAYERS = 16
-"""Largest number of archives of changes. When there are so many, the next save makes a new archive
-of all files."""
+"""Largest number of archives of changes. When there are this many, or when they are larger than the
+archive of all files, the next save makes a new archive of all files."""
 _MAX_FOLDER = 100
 
 
 class BoxRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The stored properties of a box. ``sleep_after_s`` seconds after the last use, it is put to
-    sleep."""
+    """The stored properties of a box. ``sleep_after_s`` seconds after the last use, the box is put
+    to sleep."""
 
     image: str
     sleep_after_s: float
@@ -274,7 +274,7 @@ def _read_layers(path: Path) -> tuple[str, list[bytes]] | None:
         except FileNotFoundError:
             break
         if read_head(layer)[0] != mark:
-            break  # it belongs to an earlier full archive
+            break  # this layer belongs to an earlier full archive
         archives.append(layer)
     return mark, archives
 
@@ -289,7 +289,7 @@ async def _replace(path: anyio.Path, pieces: Iterable[bytes]) -> None:
 
 async def _opened(path: anyio.Path) -> anyio.AsyncFile[bytes]:
     """Open a file for writing, and make its folder. `FolderStorage.forget` for another box may
-    remove the folder again before the file is open; then retry."""
+    remove the folder before the file is open. In this case, this function tries again."""
     for _ in range(_TRIES - 1):
         await path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):

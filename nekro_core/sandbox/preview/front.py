@@ -22,7 +22,7 @@ _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{0,5})?")
 
 
 class _Whose(Enum):
-    """Where a request goes that is not for a preview: to the bot, or nowhere."""
+    """The destination of a request that is not for a preview: the bot, or nothing."""
 
     BOT = "bot"
     NOBODY = "nobody"

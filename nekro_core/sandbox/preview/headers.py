@@ -96,7 +96,7 @@ def _location(value: bytes, port: int) -> bytes:
         return value
     if own != port:
         return value
-    # After two slashes a browser would read a host name.
+    # The path gets one slash at its beginning: after two slashes a browser would read a host name.
     path = "/" + parts.path.lstrip("/\\")
     query = f"?{parts.query}" if parts.query else ""
     fragment = f"#{parts.fragment}" if parts.fragment else ""

@@ -1,4 +1,4 @@
-"""Forwards one HTTP request to a server in a box, and its answer. Both are streamed.
+"""Forwards one HTTP request to a server in a box, and its answer. Request and answer are streamed.
 
 h11 writes and parses HTTP on the connection to the box; the web server does this on the connection
 to the browser. Each request uses a new connection to the box, which takes 0.1 ms to make.

@@ -110,8 +110,8 @@ class PreviewRegistry:
             del self._by_token[opened.token]
 
     def is_name(self, host: str) -> bool:
-        """Whether a host name (lower case, no port) is in the domain of previews. There need not be
-        a preview of this name."""
+        """Return True if a host name (lower case, no port) is in the domain of previews. There need
+        not be a preview of this name."""
         domain = self.settings.domain
         return host == domain or host.endswith("." + domain)
 

@@ -20,8 +20,8 @@ _MAX_IMAGE = 200
 
 
 async def browse(call: SandboxToolCall) -> SandboxToolResult:
-    """Return the address at which a browser reaches a port of the box: ``{url}``. It is the same at
-    each call.
+    """Return the address at which a browser reaches a port of the box: ``{url}``. The address is
+    the same at each call.
 
     If no program listens at the port after `_STARTING_S`, the result also has ``listening``: false.
     """

@@ -17,7 +17,7 @@ escape."""
 class SliceText:
     """The complete code points of a slice. ``skipped`` is the number of bytes at its beginning that
     are the end of a cut code point. ``left`` is the number of bytes at its end that are the
-    beginning of one."""
+    beginning of a cut code point."""
 
     text: str
     skipped: int = 0

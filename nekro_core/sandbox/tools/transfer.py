@@ -16,9 +16,9 @@ _MAX_SKIPPED = 50
 async def transfer(call: SandboxToolCall) -> SandboxToolResult:
     """Copy a file or a folder, as a stream: ``{ok, bytes}``.
 
-    ``to_path`` is the final name. For a file, it may also be an existing folder. ``bytes`` is the
-    size of all regular files that were written. Paths that cannot be copied are listed in
-    ``skipped``.
+    ``to_path`` is the path of the copy itself. For a file, it may also be an existing folder, into
+    which the file is copied. ``bytes`` is the size of all regular files that were written. Paths
+    that cannot be copied are listed in ``skipped``.
     """
     given = call.input
     source, target = given.file_path("from_path"), given.file_path("to_path")

@@ -24,7 +24,8 @@ class Migration(migrations.Migration):
             },
             bases=["Model"],
         ),
-        # A bot that has chats already was used before: people expect that it answers as it did.
+        # If there are chats, the bot was used before this upgrade. Leave a note, so that it goes on
+        # answering as people are used to.
         ops.RunSQL(
             "INSERT INTO upgrade_notes (name) SELECT 'participation' "
             "WHERE EXISTS (SELECT 1 FROM chats)"

@@ -1,16 +1,16 @@
 """Defines the tables. Tortoise generates the migrations from these classes. The repositories read
 and write the tables with their own SQL (see `database`).
 
-Three rules. Times are seconds since 1970 as floats. There are no foreign keys, because a migration
-that rebuilds a table on SQLite would follow them. Where two writers could race, a unique key
-decides which one succeeds.
+There are three rules. Times are seconds since 1970 as floats. There are no foreign keys, because a
+migration that rebuilds a table on SQLite would follow them. Where two writers could race, a unique
+key decides which one succeeds.
 
 Tortoise writes a comment for each table into the DDL: ``table_description``, or else the first line
 of the docstring. These comments must stay the same as in the migrations, and must not contain
 semicolons, because Tortoise splits the DDL at semicolons.
 
-They lie in several files because Tortoise reads the whole file of each class for its comments: in
-one file, the import took 125 ms.
+The classes are in several files because Tortoise reads the whole file of each class to find its
+comments: with one file for all classes, the import took 125 ms.
 """
 
 from nekro_core.store.models.chats import (

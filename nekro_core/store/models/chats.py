@@ -5,7 +5,7 @@ from tortoise.indexes import Index
 from tortoise.models import Model
 
 from nekro_core.chat import MAX_KEY_LENGTH
-from nekro_core.store.models.limits import MAX_ID
+from nekro_core.store.limits import MAX_ID
 
 
 class AccountTable(Model):

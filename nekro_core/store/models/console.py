@@ -4,7 +4,7 @@ from tortoise import fields
 from tortoise.indexes import Index
 from tortoise.models import Model
 
-from nekro_core.store.models.limits import MAX_ID
+from nekro_core.store.limits import MAX_ID
 
 
 class AuditLogTable(Model):
@@ -103,7 +103,7 @@ class ConsoleSessionTable(Model):
 
 
 class ConsoleTokenTable(Model):
-    """A token of the HTTP API. ``prefix`` is its beginning, which is no secret. ``scopes`` are
+    """A token of the HTTP API. ``prefix`` is its beginning, which is not secret. ``scopes`` are
     separated by spaces. ``expires`` and ``last_used`` are 0 for never."""
 
     id = fields.IntField(primary_key=True)

@@ -5,14 +5,14 @@ from tortoise.indexes import Index
 from tortoise.models import Model
 
 from nekro_core.chat import MAX_KEY_LENGTH
-from nekro_core.store.models.limits import MAX_ID
+from nekro_core.store.limits import MAX_ID
 
 
 class TurnTable(Model):
     """One turn. ``running_chat`` is the chat while it runs and null after, so that its unique key
-    lets a chat have one running turn and any number of ended ones. ``counted`` says whether it is
-    in the statistics. ``failed`` says whether a run or a request failed, or the turn ended with a
-    fault. ``times`` is JSON, see `nekro_core.store.turn_trace`."""
+    lets a chat have one running turn and any number of ended turns. ``counted`` says whether the
+    turn is in the statistics. ``failed`` says whether a run or a request failed, or the turn ended
+    with a fault. ``times`` is JSON, see `nekro_core.store.turn_trace`."""
 
     id = fields.BigIntField(primary_key=True)
     chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)

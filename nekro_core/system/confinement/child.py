@@ -8,6 +8,7 @@ import resource
 import signal
 import sys
 import sysconfig
+from collections.abc import Sequence
 
 from nekro_core.system.confinement.decoder_filter import install
 from nekro_core.system.confinement.landlock import (
@@ -31,8 +32,13 @@ _MOST_FILES = 64
 
 
 def confine(
-    *, memory: int, seconds: int, files_closed: bool = True, calls_filtered: bool = True
-) -> None:
+    *,
+    memory: int,
+    seconds: int,
+    files_closed: bool = True,
+    calls_filtered: bool = True,
+    readable: Sequence[str] = (),
+) -> bool:
     """Give up files, the network and other processes, and limit memory (in bytes) and processor
     time (in seconds). This cannot be undone.
 
@@ -41,15 +47,21 @@ def confine(
     processor time always work. `nekro doctor` lists the missing steps
     (`nekro_core.media.self_check`). With ``files_closed`` and ``calls_filtered``, a test can leave
     out one step to test the other.
+
+    ``readable`` has files that the process may still open, which needs Landlock: without it the
+    process can open no file. Returns whether they can be opened.
     """
-    confine_parent(memory=memory, files_closed=files_closed)
+    bounded = confine_parent(memory=memory, files_closed=files_closed, readable=readable)
+    opened = bounded and bool(readable)
     set_rlimit(resource.RLIMIT_CPU, seconds)
     if calls_filtered:
-        filter_calls()
+        filter_calls(files_read=opened)
+    return opened
 
 
-def confine_parent(*, memory: int, files_closed: bool = True) -> None:
-    """Do the steps of `confine` that the children of this process inherit when they are forked."""
+def confine_parent(*, memory: int, files_closed: bool = True, readable: Sequence[str] = ()) -> bool:
+    """Do the steps of `confine` that the children of this process inherit when they are forked.
+    Returns whether Landlock bounds the files that can be opened."""
     set_rlimit(resource.RLIMIT_AS, memory)
     set_rlimit(resource.RLIMIT_FSIZE, 0)
     set_rlimit(resource.RLIMIT_CORE, 0)
@@ -62,7 +74,8 @@ def confine_parent(*, memory: int, files_closed: bool = True) -> None:
         # empty.
         library.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
         if files_closed:
-            _close_files()
+            return _close_files(readable)
+    return False
 
 
 def die_with_parent() -> None:
@@ -79,15 +92,17 @@ def set_rlimit(which: int, most: int) -> None:
     resource.setrlimit(which, (least, least))
 
 
-def filter_calls() -> None:
+def filter_calls(*, files_read: bool = False) -> None:
     """Filter the system calls of this process, as the last step. After this call, it can open no
-    file, import no module and start no process."""
+    file (unless ``files_read``), import no module and start no process."""
     if sys.platform == "linux":
-        install(ctypes.CDLL(None, use_errno=True))
+        install(ctypes.CDLL(None, use_errno=True), files_read=files_read)
 
 
-def _close_files() -> None:
-    """Give up all rights to files with Landlock, except reading Python's and the system's
-    libraries: libraries load parts of themselves when they are first used."""
+def _close_files(readable: Sequence[str]) -> bool:
+    """Give up all rights to files with Landlock, except reading ``readable`` and Python's and the
+    system's libraries: libraries load parts of themselves when they are first used. Returns whether
+    the kernel has Landlock."""
     folders = {*map(sysconfig.get_path, _OWN_FOLDERS), *_SYSTEM_FOLDERS}
-    take_rights(EVERY_RIGHT, [(folder, READ_FILE | READ_FOLDER) for folder in folders])
+    kept = [(folder, READ_FILE | READ_FOLDER) for folder in folders]
+    return take_rights(EVERY_RIGHT, [*kept, *((path, READ_FILE) for path in readable)])

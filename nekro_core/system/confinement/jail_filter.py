@@ -1,16 +1,15 @@
 """Builds the two filters of system calls for boxes, as BPF programs.
 
 `build_filter` is for all processes of a box; bubblewrap installs it (``--seccomp``). It allows the
-calls in `jail_allowed_calls`, and checks an argument of six more. Calls that only the administrator
-of a machine needs fail with ``EPERM``. All other calls, including calls that only later kernels
-have, fail with ``ENOSYS``, so that libraries use an older call. For example, glibc uses ``clone``
-instead of ``clone3``, and a filter can read the flags of ``clone``.
+calls in `jail_allowed_calls`, and six more calls if one of their arguments is allowed. Calls that
+only the administrator of a machine needs fail with ``EPERM``. All other calls, including calls that
+only later kernels have, fail with ``ENOSYS``, so that libraries use an older call. For example,
+glibc uses ``clone`` instead of ``clone3``, and a filter can read the flags of ``clone``.
 
 `build_buffer_filter` is a second filter, only for runs and commands; `guest.guest_confinement`
 installs it inside the box. It keeps the memory of sockets and pipes within the amount that
 `guest.guest_socket_memory` counts. The supervisor and its executor do not have this filter, because
-they send archives with ``sendfile`` and large buffers (1,000 MB/s, but only 500 MB/s without these
-two).
+they send archives with ``sendfile`` and large buffers. This gives 1,000 MB/s instead of 500 MB/s.
 
 `nekro_core.system.confinement.bpf` makes the instructions.
 """

@@ -12,8 +12,8 @@ WRITE_FILE, READ_FILE, READ_FOLDER = 1 << 1, 1 << 2, 1 << 3
 EVERY_RIGHT = (1 << 16) - 1
 """All rights to files that the newest known version of Landlock can take."""
 WRITE_RIGHTS = EVERY_RIGHT & ~(1 << 0 | READ_FILE | READ_FOLDER | 1 << 15)
-"""To write, truncate, make, move and remove files: all but executing, reading and controlling
-devices."""
+"""The rights to write, truncate, make, move and remove files. The rights to execute files, to read
+and to control devices are not among them."""
 
 _PR_SET_NO_NEW_PRIVS = 38
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446

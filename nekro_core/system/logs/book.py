@@ -12,7 +12,8 @@ from nekro_core.system.logs.ring import LogRing, MissedLines
 
 
 class LogBook:
-    """What pages and programs use of the log. ``change_level`` sets the level of the whole log."""
+    """The part of the log that pages and programs use. ``change_level`` sets the level of the whole
+    log."""
 
     def __init__(
         self,
@@ -34,7 +35,7 @@ class LogBook:
 
     def set_level(self, level: str) -> None:
         """Change the level until the end of the process. Raises `ValueError` for an unknown
-        one."""
+        level."""
         self._change_level(level)
         self._level = level
 

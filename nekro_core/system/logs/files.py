@@ -1,4 +1,5 @@
-"""Writes log lines to files of bounded size, one line of JSON each, that only their owner can read.
+"""Writes log entries to files, one line of JSON for each entry. The files are bounded in size, and
+only their owner can read them.
 
 The newest lines are in ``bot.log``. When it is full, it is renamed to ``bot.1.log``, and so on; the
 oldest file is deleted.
@@ -20,8 +21,8 @@ MOST_BYTES = 10 * 1024 * 1024
 MOST_FILES = 5
 
 _AGAIN_S = 30.0
-"""Seconds without an attempt after the disk refused a line. Lines of that time are only in memory
-and on stdout."""
+"""Seconds in which no line is written after the disk has refused a line. The lines of this time are
+only in memory and on stdout."""
 _PIECE = 64 * 1024
 
 

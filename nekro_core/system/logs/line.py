@@ -8,7 +8,7 @@ class LogLine:
     """One line of the log, as it is in memory and in the files.
 
     Attributes:
-        number: The line's number in this process; a later line has a higher one.
+        number: The line's number in this process; a later line has a higher number.
         time: Seconds since 1970.
         level: The name of the level, for example ``WARNING``.
         severity: The number of the level; loguru's scale, where INFO is 20.
@@ -39,7 +39,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFilter:
-    """The conditions by which lines are searched. An empty one matches every line.
+    """The conditions by which lines are searched. A filter without conditions matches every line.
 
     Attributes:
         severity: The lowest severity.

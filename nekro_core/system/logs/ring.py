@@ -1,4 +1,4 @@
-"""Keeps the newest log lines in memory, and hands new ones to followers."""
+"""Keeps the newest log lines in memory, and hands new lines to followers."""
 
 import asyncio
 import threading
@@ -12,9 +12,10 @@ from nekro_core.system.logs.line import LogFilter, LogLine
 MOST_LINES = 5000
 """Maximum number of lines in memory."""
 MOST_BYTES = 8 * 1024 * 1024
-"""Maximum size of the lines in memory, about."""
+"""Approximate maximum size of the lines in memory, in bytes."""
 QUEUE = 500
-"""Number of lines by which a follower may lag behind. It then misses lines, and is told so."""
+"""Number of lines by which a follower may lag behind. If it lags behind further, it misses lines
+and gets a `MissedLines`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,8 @@ class LogRing:
     def newest(
         self, wanted: LogFilter | None = None, *, before: int = 0, limit: int = 200
     ) -> Sequence[LogLine]:
-        """Return the newest lines that match, newest first. With ``before``, the number of a line,
-        only older ones."""
+        """Return the newest lines that match, newest first. If ``before`` is the number of a line,
+        only older lines are returned."""
         wanted = wanted or LogFilter()
         with self._lock:
             lines = [*self._lines]
@@ -91,7 +92,7 @@ class LogRing:
 
     @property
     def follower_count(self) -> int:
-        """How many readers follow the log now."""
+        """Return how many readers follow the log now."""
         return len(self._followers)
 
 

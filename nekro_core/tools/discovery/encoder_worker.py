@@ -14,7 +14,7 @@ _KEPT = 8192
 """Maximum number of cached vectors, one for each text. A vector takes 2 kB."""
 _IDLE_S = 120.0
 """Idle seconds after which the process ends and frees its memory. If another search follows, it
-usually comes earlier."""
+usually comes within this time."""
 
 
 class SentenceEncoder:

@@ -13,8 +13,8 @@ description, and more in a description than in a parameter. There are five kinds
 A tool that matches every part of a query ranks before a tool that matches a single part well.
 
 If the similarity in meaning between the query and each tool is known, it is the score, and matching
-words add to it. If all words match, they add at most 0.45. The similarities of a tool that fits and
-of a tool that does not fit differ by about as much.
+words add to it. If all words match, they add 0.45. This is about the difference between the
+similarity of a tool that fits and the similarity of a tool that does not fit.
 
 Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009).
 """
@@ -49,7 +49,7 @@ _LETTERS = 0.2
 the lexicon (``_STRANGE``) is probably a name. ``_LETTERS`` is the weight of all groups of three
 letters of a word together."""
 _SOUND = 0.5
-"""Weight of a word that sounds like a word in the other script."""
+"""Weight of a katakana word that sounds like an English word, or the reverse."""
 _AGAIN = 0.25
 """Factor for each further match of the same word: after the stem of a word has matched, its concept
 may match too."""
@@ -59,8 +59,8 @@ _WORDS = 0.45
 """Matching words add at most this number to the similarity. They add the whole number if their
 score is at least the weight of the rarest possible term."""
 _NEAR = 0.26
-"""If no tool has a word of the query, the search finds tools only if the best one has at least this
-similarity. A query that asks for nothing, such as "ok thanks", reaches 0.25."""
+"""If no tool has a word of the query, the search finds tools only if the best tool has at least
+this similarity. A query that asks for nothing, such as "ok thanks", reaches 0.25."""
 _FAR = 0.1
 """If the search finds tools, a tool that has no word of the query is among them only with at least
 this similarity."""
@@ -68,8 +68,8 @@ _EXACT = 100.0
 """Added if the query is the tool's name."""
 _MAX_QUERY = 400
 _MAX_TEXT = 2000
-"""Only so many characters of a query are read, and of each text of a tool (name, description, ...).
-A model's query has a few words."""
+"""Maximum number of characters that are read of a query, and of each text of a tool (name,
+description, ...). A model's query has a few words."""
 _MAX_SENTENCE = 240
 _MAX_SENTENCES = 2000
 """Maximum number of characters of the sentence that the encoder reads about a tool, and maximum
@@ -188,7 +188,7 @@ class ToolIndex:
         words = content_words(plain)
         joined = (
             first + second for first, second in pairwise(words)
-        )  # スタックオーバーフロー is two English words
+        )  # スタックオーバーフロー stands for two English words
         heard = _sounds(runs_of_katakana(plain), chain(words, joined), katakana="~k", english="~e")
         return terms | dict.fromkeys(heard, 1.0)
 

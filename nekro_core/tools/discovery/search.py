@@ -16,7 +16,9 @@ SEARCH_OWNER = "nekro.discovery"
 @dataclass(frozen=True, slots=True)
 class DeferredTools:
     """The deferred tools of a set. ``single`` has the tools that are deferred individually.
-    ``asleep`` has, by plugin key, the tools that are deferred because their plugin sleeps."""
+    ``asleep`` has, by plugin key, the deferred tools of plugins that sleep. A plugin sleeps until
+    the model's search has found one of its tools; meanwhile the prompt shows one line about the
+    plugin."""
 
     single: tuple[NamedTool, ...]
     asleep: Mapping[str, tuple[NamedTool, ...]]
@@ -52,5 +54,5 @@ def search_index_of(tools: ToolSet) -> ToolIndex:
 
 
 def is_search(tool: Tool) -> bool:
-    """Whether a tool is the search tool itself."""
+    """Return True if a tool is the search tool itself."""
     return tool.owner == SEARCH_OWNER

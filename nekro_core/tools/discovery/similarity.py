@@ -61,7 +61,7 @@ class SentenceVectors:
         self._losses = 0
 
     async def of(self, query: str, texts: Sequence[str]) -> Sequence[float]:
-        """As `TextSimilarity.of`."""
+        """See `TextSimilarity.of`."""
         if not texts:
             return ()
         data = await self._ask({"query": query[:_MAX_QUERY], "texts": list(texts)})

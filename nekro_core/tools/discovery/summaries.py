@@ -1,4 +1,8 @@
-"""Writes one short line for each deferred tool, with limits on length and number."""
+"""Writes one short line for each deferred tool, with limits on length and number.
+
+A deferred tool is a tool that the prompt does not show in full. Its line is ``name: brief``; the
+brief is the first sentence of the tool's description.
+"""
 
 import re
 from collections import Counter
@@ -9,13 +13,13 @@ from nekro_core.tools.tool import Tool
 
 LINE_TOKENS = 11.2
 """A longer line gets a shorter brief, so that the line has at most this many estimated tokens.
-Briefs in Chinese or Japanese have other limits. The estimate is a sixth too high. The tools of the
-tests cost fewer than 12 tokens each on average, including the introduction of the list and the
-search tool."""
+Briefs in Chinese or Japanese have other limits. The estimate is a sixth too high. A list of 300
+tools in the tests costs fewer than 12 tokens for each tool, including the introduction of the list
+and the search tool."""
 CJK_CHARACTERS = 12
-"""A Chinese or Japanese brief is cut only after this many characters, however long the tool's name
-is, unless it has more than `CJK_TOKENS`. `LINE_TOKENS` would allow only six characters, from which
-nobody can guess the rest."""
+"""A Chinese or Japanese brief that is too long for the line keeps at least this many characters,
+however long the tool's name is. It keeps fewer if this many would cost more than `CJK_TOKENS`.
+`LINE_TOKENS` would allow only six characters, from which nobody can guess the rest."""
 CJK_TOKENS = 13.0
 """Maximum number of estimated tokens of a Chinese or Japanese brief that is cut. A third party's
 description may consist of characters that cost more."""
@@ -39,7 +43,7 @@ _FILLING = re.compile(
 
 
 def deferred_lines(tools: Iterable[tuple[str, NamedTool]], limit: int = MAX_LINES) -> list[str]:
-    """Make a line ``name: brief`` for each tool. The name is the one in the model's code.
+    """Make a line ``name: brief`` for each tool. The name is the tool's name in the model's code.
 
     A tool gets no line if its name is too long or if there are already ``limit`` lines. For these
     tools, a line for each plugin says how many of them it has. A search still finds them.
@@ -115,8 +119,8 @@ def _word_ends(text: str) -> list[int]:
 
 
 def _shown(text: str, end: int) -> str:
-    """The beginning of a text with an ellipsis. Words that say nothing at the end (``of the``) are
-    left out there."""
+    """The beginning of a text with an ellipsis. Words at the end that say nothing (``of the``) are
+    left out."""
     if end == len(text):
         return text
     beginning = _EMPTY_END.sub("", text[:end]).rstrip()
@@ -124,6 +128,6 @@ def _shown(text: str, end: int) -> str:
 
 
 def _is_cjk(text: str) -> bool:
-    """Whether at least a third of a text's characters are Chinese or Japanese."""
+    """Return True if at least a third of a text's characters are Chinese or Japanese."""
     found = sum(1 for each in text if "\u3041" <= each <= "\u9fff")
     return found * 3 >= len(text)

@@ -56,7 +56,7 @@ def content_words(plain: str) -> list[str]:
 
 
 def is_stop_word(word: str) -> bool:
-    """Whether a word is so common that it says nothing about a request."""
+    """Return True if a word is so common that it says nothing about a request."""
     return word in _STOP
 
 

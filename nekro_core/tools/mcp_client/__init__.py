@@ -15,10 +15,10 @@ programs.
     depth_limit.py    cuts messages that are nested too deeply
     results.py        turns the result of a call into an outcome of the bot
 
-A server's data is untrusted. Its length and number are limited, and the model gets the data as a
-result and never as an instruction. A server's secrets are removed from tools, results and the log.
-The package ``mcp`` takes a second to import. So only `connection` and the modules that it uses
-import ``mcp``, and only if there is a server.
+A server's data is untrusted. The amount of data is limited, and the model gets the data as a result
+and never as an instruction. A server's secrets are removed from tools, results and the log. The
+package ``mcp`` takes a second to import. So only `connection` and the modules that it uses import
+``mcp``, and only if there is a server.
 """
 
 from nekro_core.tools.mcp_client.configuration import McpConfigError

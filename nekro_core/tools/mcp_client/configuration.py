@@ -80,7 +80,7 @@ class McpConfig:
 
 
 def names_secret(name: str) -> bool:
-    """Whether the name of a variable or header shows that its value is a secret."""
+    """Return True if the name of a variable or header shows that its value is a secret."""
     return _SECRET.search(name) is not None
 
 

@@ -84,7 +84,7 @@ class McpConnection:
                 self._told = self._reason if ours else "the operator finds why in the log"
             self._client = None
             if anyio.current_time() - began > self._settings.retry_s * _LONGEST_RETRY:
-                wait_s = self._settings.retry_s  # it lasted, so begin with the short wait again
+                wait_s = self._settings.retry_s  # the connection lasted: begin with a short wait
             logger.warning(
                 "MCP server {}: {}; the next attempt is in {:g} s",
                 self._server.name, self._reason, wait_s,

@@ -54,10 +54,11 @@ def module_of(name: str, taken: Collection[str] = ()) -> str:
 def tools_of(
     remote: Sequence[RemoteTool], server: McpServerConfig, module: str, call: Call, timeout_s: float
 ) -> list[Tool]:
-    """Convert the tools, in the server's order. If two have the same name, only the first is used.
+    """Convert the tools, in the server's order. If two tools have the same name, only the first is
+    used.
 
-    Their names always have the form ``module.name``, so that a server's tool cannot take the name
-    of a plugin's tool.
+    The names of the tools always have the form ``module.name``, so that a server's tool cannot take
+    the name of a plugin's tool.
     """
     found: dict[str, Tool] = {}
     taken: set[str] = set()
@@ -146,8 +147,8 @@ def _parameters(
 
 
 def _cleaned(told: Mapping[str, Any], server: McpServerConfig) -> dict[str, Any]:
-    """Return a parameter's schema without secrets. A default with a secret is left out: the server
-    uses it anyway if it gets no value."""
+    """Return a parameter's schema without secrets. A default with a secret is left out: if the
+    server gets no value, it uses its default anyway."""
     clean: dict[str, Any] = server.cleaned(dict(told))
     if "default" in told and clean.get("default") != told["default"]:
         del clean["default"]

@@ -100,7 +100,7 @@ class _Content:
 
 
 class McpConfigFile:
-    """The two files. The methods read and write them, so call them in a thread."""
+    """The two files. The methods read and write the files, so call the methods in a thread."""
 
     def __init__(self, data_dir: Path, environment: Mapping[str, str]) -> None:
         self.path = data_dir / CONFIG_FILE
@@ -229,7 +229,7 @@ class McpConfigFile:
     def _filled(
         self, content: _Content, name: str, given: Mapping[str, SecretStr | None]
     ) -> dict[str, str]:
-        """Return the values of the secrets: the given ones, and the old ones for None."""
+        """Return the values of the secrets: the given values, and the old value for each None."""
         old = self._secrets().get(name, {})
         present = content.servers.get(name)
         if _is_entry(present):

@@ -154,11 +154,11 @@ class McpServers:
         Args:
             name: The server's name.
             entry: The entry.
-            secrets: The values for its ``${NAME}``; None for one that is saved already.
+            secrets: The values for its ``${NAME}``; None for a value that is saved already.
             limit_s: Longest time in seconds. ``npx`` may download the server first.
 
         Returns:
-            What was found. A server that does not work is no error.
+            What was found. If the server does not work, this is not an error.
 
         Raises:
             McpConfigError: The entry is not valid.

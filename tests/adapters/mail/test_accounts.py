@@ -14,7 +14,7 @@ from tests.peers.mail import MailServer
 pytestmark = pytest.mark.long
 
 
-async def test_a_second_mailbox_is_added_while_the_bot_runs_and_the_first_one_goes_on(
+async def test_a_second_mailbox_is_added_while_the_bot_runs_and_the_first_one_keeps_working(
     tmp_path: Path, server: MailServer, people: tuple[str, str, str]
 ) -> None:
     us, ann, second = people
@@ -44,7 +44,7 @@ async def test_a_second_mailbox_is_added_while_the_bot_runs_and_the_first_one_go
             await accounts.remove(us)
 
 
-async def test_a_wrong_password_is_said_in_plain_words_and_can_be_mended(
+async def test_a_wrong_password_is_reported_and_can_be_corrected(
     tmp_path: Path, server: MailServer, people: tuple[str, str, str]
 ) -> None:
     us, _, second = people

@@ -35,7 +35,7 @@ class Harness:
         message_id = await self._server.send(
             self._them, self._us, text, subject="Re: Hello", In_Reply_To=self._first
         )
-        # Two mails can overtake each other. So wait until this one is in the mailbox.
+        # A second mail could overtake this one, so wait until this one is in the mailbox.
         self._said += 1
         await self._server.received(self._us, self._said)
         return message_id

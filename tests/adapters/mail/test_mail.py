@@ -193,7 +193,9 @@ async def test_an_undelivered_mail_becomes_a_notice_that_is_not_answered(office:
     nobody = f"nobody-{office.ann}"
     key = ChatKey.parse(f"mail-private_{nobody}")
     receipt = await office.bot.send(key, "hello?")
-    assert receipt.state is DeliveryState.REJECTED, "this server says so at once"
+    assert receipt.state is DeliveryState.REJECTED, (
+        "this mail server reports an unknown recipient at once"
+    )
     # Another server accepts the mail and later sends a report that it could not be delivered.
     sent = await office.bot.send(ChatKey.parse(f"mail-private_{office.ann}"), "hello?")
     report = (

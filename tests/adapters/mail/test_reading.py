@@ -67,7 +67,7 @@ def test_a_mail_of_a_person_is_not_automatic(headers: dict[str, str]) -> None:
     assert not automatic_reason(parsed(**headers), "ann@example.test")
 
 
-# -- is the sender verified ------------------------------------------------------------------------
+# -- is the sender verified? -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.peers.synapse import Synapse
 pytestmark = pytest.mark.long
 
 
-async def test_a_second_account_is_added_while_the_bot_runs_and_the_first_one_goes_on(
+async def test_a_second_account_is_added_while_the_bot_runs_and_the_first_one_keeps_working(
     tmp_path: Path, server: Synapse, proxy: RecordingProxy
 ) -> None:
     lin, account, second = await people(server, "lin", "bot", "second")

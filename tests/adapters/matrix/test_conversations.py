@@ -89,7 +89,7 @@ async def test_the_sender_and_the_addressee_of_a_message_are_read(scene: Scene) 
     assert not heard.to_bot
     notice = {"msgtype": "m.notice", "body": "beep", "m.mentions": {"user_ids": [own]}}
     await lin.send(scene.room, notice)
-    assert not (await host.next_message()).to_bot, "programs are not answered"
+    assert not (await host.next_message()).to_bot, "the bot does not answer messages of programs"
 
 
 async def test_a_reply_to_the_bot_is_for_the_bot(scene: Scene) -> None:
@@ -315,7 +315,7 @@ async def test_an_operator_accepts_one_invitation_and_refuses_another(
         assert bot.host.requests[2].request_id != bot.host.requests[1].request_id
 
 
-async def test_an_operator_lets_one_person_in_who_knocks_and_another_not(
+async def test_an_operator_lets_in_one_person_who_knocks_and_refuses_another(
     tmp_path: Path, server: Synapse, proxy: RecordingProxy
 ) -> None:
     lin, mo, account = await people(server, "lin", "mo", "bot")
@@ -352,7 +352,7 @@ async def test_two_of_the_bots_accounts_in_one_room_have_separate_chats(
         assert len({each.chat_key for each in heard}) == 2
         by = {each.account: each.chat_key for each in heard}
         own = await bot.adapter.own_accounts(by[one.user_id])
-        assert own == {one.user_id, two.user_id}, "what one says wakes the other never"
+        assert own == {one.user_id, two.user_id}, "a message of one account must not wake the other"
         receipt = await bot.adapter.send(delivery(by[two.user_id], Text("it is me, the second")))
         assert receipt.ok
         (said,) = await lin.until_said(room, 1, of=two.user_id)
@@ -425,7 +425,7 @@ async def test_a_gap_longer_than_one_sync_is_filled_after_a_restart(
         await lin.say(room, "two")
         await host.until(lambda: host.accepted[-1].text == "two", 30)
     texts = [message.text for message in host.accepted]
-    once = list(dict.fromkeys(texts))  # the inbox ignores a message with a known id
+    once = list(dict.fromkeys(texts))  # a message may arrive twice; the inbox ignores a known id
     assert once == ["one", *(f"missed {number}" for number in range(70)), "two"]
     ids = [message.message_id for message in host.accepted]
     assert len(set(ids)) == len(once)
@@ -466,7 +466,8 @@ async def test_a_message_that_cannot_be_stored_is_read_again(
         host.failures = 2
         await lin.say(room, "two")
         await lin.say(room, "three")
-        # Messages after the failed one may arrive twice. The inbox ignores those with known ids.
+        # The messages after the failed one may arrive twice. The inbox ignores a message with a
+        # known id.
         await host.until(lambda: [each.text for each in host.accepted][-2:] == ["two", "three"])
 
 

@@ -135,7 +135,7 @@ async def test_media_are_read() -> None:
     (voice,) = await read({"msgtype": "m.audio", "org.matrix.msc3245.voice": {}, **mxc})
     assert isinstance(voice, Voice)
     (song,) = await read({"msgtype": "m.audio", **mxc})
-    assert isinstance(song, File), "a piece of music is no voice"
+    assert isinstance(song, File), "a piece of music is not a voice message"
     assert (await read(mxc, "m.sticker")) == (
         Image(Media(path="/far.example/abc_-1", name="a.bin", mime="image")),
     )
@@ -236,8 +236,8 @@ def _member(now: str, before: str | None, *, who: str = MO, by: str = LIN) -> di
         (_member("leave", "join", by=MO), Notice("leave", MO, MO)),
         (_member("leave", "join"), Notice("leave", LIN, MO, "kick")),
         (_member("ban", "join"), Notice("leave", LIN, MO, "ban")),
-        (_member("join", "join", by=MO), None),  # a new name
-        (_member("leave", "invite", by=MO), None),  # declined
+        (_member("join", "join", by=MO), None),  # only the name of the member changed
+        (_member("leave", "invite", by=MO), None),  # the member declined an invitation
         (_member("invite", None), None),
         (_member("join", "invite", who=BOT, by=BOT), None),
         ({"type": "m.room.topic", "sender": LIN, "content": {"topic": "x"}}, None),

@@ -17,13 +17,13 @@ def test_accounts_may_be_json_text_or_decoded(tmp_path: Path) -> None:
         config = read_config({"matrix_bots": written, "matrix_proxy": ""}, tmp_path)
         assert config.matrix_bots[0].access_token == "syt_secret"
         assert not config.matrix_bots[0].auto_accept_invites
-        assert config.matrix_token_store_path is None, "a token that does not change is not kept"
+        assert config.matrix_token_store_path is None, "a token that does not change is not stored"
     renewing = [BOT | {"refresh_token": "syr_secret"}]
     config = read_config({"matrix_bots": renewing}, tmp_path)
     assert config.matrix_token_store_path == str(tmp_path / "tokens.json")
 
 
-def test_no_account_is_no_error_because_one_can_be_added_while_the_bot_runs(
+def test_the_adapter_starts_without_accounts_because_one_can_be_added_while_the_bot_runs(
     tmp_path: Path,
 ) -> None:
     for written in (None, []):
@@ -62,7 +62,7 @@ async def test_the_checkpoint_waits_for_every_earlier_message(tmp_path: Path) ->
     second.closed()
     await quick()
     await bookmark.keep()
-    assert bookmark.token == "", "the page before it is not done"
+    assert bookmark.token == "", "messages of an earlier page are not stored yet"
     await slow()
     await bookmark.keep()
     assert bookmark.token == "s2"

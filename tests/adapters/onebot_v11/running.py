@@ -114,7 +114,8 @@ async def running(folder: Path, host: Host | None = None, **settings: Any) -> As
 async def bot_with_peer(
     folder: Path, direction: str, **settings: Any
 ) -> AsyncIterator[tuple[Bot, OneBotPeer]]:
-    """A connected bot and peer. ``direction`` says which of the two opens the connection."""
+    """A connected bot and peer. ``direction`` says whether the bot or the peer opens the
+    connection."""
     if direction == "reverse":
         async with running(folder, **settings) as bot, bot.peer() as peer:
             await peer.wait_connected()

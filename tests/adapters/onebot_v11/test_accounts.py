@@ -33,7 +33,7 @@ async def seen(bot: Bot, key: str, state: AccountState = AccountState.ONLINE) ->
             await anyio.sleep(0.01)
 
 
-async def test_a_second_account_is_added_while_the_bot_runs_and_is_seen_and_answers(
+async def test_a_second_account_is_added_while_the_bot_runs_and_answers(
     bot: Bot, peer: OneBotPeer
 ) -> None:
     added = await bot.adapter.managed_accounts.add({"account": "20003", "access_token": OWN})
@@ -50,7 +50,7 @@ async def test_a_second_account_is_added_while_the_bot_runs_and_is_seen_and_answ
     assert peer.sends == []
 
 
-async def test_a_paused_account_is_silent_and_the_other_one_loses_nothing(
+async def test_a_paused_account_is_silent_and_the_other_account_loses_no_message(
     bot: Bot, peer: OneBotPeer
 ) -> None:
     accounts = bot.adapter.managed_accounts
@@ -84,7 +84,7 @@ async def test_a_paused_account_is_silent_and_the_other_one_loses_nothing(
     assert peer.connections == 1
 
 
-async def test_an_added_account_is_connected_again_after_a_restart_and_a_paused_one_stays_so(
+async def test_after_a_restart_an_added_account_connects_and_a_paused_account_stays_paused(
     tmp_path: Path,
 ) -> None:
     async with running(tmp_path) as bot:
@@ -103,9 +103,9 @@ async def test_an_added_account_is_connected_again_after_a_restart_and_a_paused_
         await seen(bot, "20004", AccountState.PAUSED)
 
 
-async def test_a_wrong_token_is_refused_and_said(bot: Bot) -> None:
+async def test_a_wrong_token_is_refused_and_reported(bot: Bot) -> None:
     await bot.adapter.managed_accounts.add({"account": "20003", "access_token": OWN})
-    for wrong in ("nonsense", TOKEN):  # the shared token opens no account that has its own
+    for wrong in ("nonsense", TOKEN):  # an account with a token of its own refuses the shared one
         async with bot.peer("20003", token=wrong, reconnect_s=None) as second:
             with anyio.fail_after(30):
                 while not second.refusals:
@@ -152,7 +152,9 @@ async def test_a_forward_account_connects_waits_for_its_peer_and_can_be_moved(bo
         assert [each.key for each in accounts.listed()] == [moved.address]
 
 
-async def test_secrets_are_not_shown_again_and_stay_when_a_form_leaves_them_out(bot: Bot) -> None:
+async def test_secrets_are_not_shown_again_and_stay_unchanged_when_a_form_leaves_them_out(
+    bot: Bot,
+) -> None:
     accounts = bot.adapter.managed_accounts
     await accounts.add({"account": "20003", "access_token": OWN})
     shown = accounts.settings_of("20003")
@@ -163,7 +165,7 @@ async def test_secrets_are_not_shown_again_and_stay_when_a_form_leaves_them_out(
         await seen(bot, "20003")
 
 
-async def test_a_token_is_made_and_the_lines_to_paste_contain_it(bot: Bot) -> None:
+async def test_a_token_is_made_and_the_settings_to_paste_contain_it(bot: Bot) -> None:
     await bot.adapter.managed_accounts.add({"account": "20003"})
     hint = bot.adapter.managed_accounts.connection_hint("20003", "https://bot.example:8443")
     url, token = hint.fields
@@ -190,7 +192,7 @@ async def test_a_token_is_made_and_the_lines_to_paste_contain_it(bot: Bot) -> No
         ({"account": "1", "token": "hunter2"}, "token: Extra inputs"),
     ],
 )
-async def test_impossible_settings_are_refused_in_words(
+async def test_impossible_settings_are_refused_with_a_reason(
     bot: Bot, values: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(InvalidAccountSettings, match=words) as refused:

@@ -35,7 +35,8 @@ async def test_missed_messages_are_fetched_in_order(bot: Bot) -> None:
         )
 
     there = [m for m in bot.host.accepted if m.chat_key == GROUP]
-    # Messages of the newest stored second are fetched again. The inbox ignores known ids.
+    # The messages of the same second as the newest stored one are fetched again. The inbox ignores
+    # messages with known ids.
     once = list(dict.fromkeys(m.text for m in there))
     assert once == ["before", "missed 0", "missed 1", "missed 2", "after"]
     late = said_in(bot, "missed 0", "missed 1", "missed 2")
@@ -48,7 +49,8 @@ async def test_missed_messages_are_fetched_in_order(bot: Bot) -> None:
 
 
 async def test_new_messages_wait_until_an_interrupted_history_is_fetched(bot: Bot) -> None:
-    """If the new message were stored before the missed ones, no later start would fetch those."""
+    """If the new message were stored before the missed ones, no later start would fetch the missed
+    ones."""
     async with bot.peer(reconnect_s=0.2) as peer:
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "before")

@@ -56,8 +56,8 @@ def matcher(handler: Callable[..., Any], **options: Any) -> Iterator[None]:
 
 
 async def answered_elsewhere(bot: Bot, peer: OneBotPeer) -> list[bool]:
-    """Send two messages, of which a matcher handles the first. Returns for each message whether the
-    bot leaves it to the matcher."""
+    """Send two messages, of which a matcher handles the first. Return for each message whether the
+    bot left it to the matcher."""
     await peer.say_in_group(30003, 10001, "/r 3d6", at_me=True)
     await peer.say_in_group(30003, 10001, "hello", at_me=True)
     return [message.answered_elsewhere for message in await bot.host.received(2)]

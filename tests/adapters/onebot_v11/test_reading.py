@@ -185,7 +185,9 @@ def test_the_chat_of_an_event_is_recognized(event: dict[str, Any], expected: Any
         (-5, 9.0),
     ],
 )
-def test_an_unusable_time_stamp_is_replaced_by_the_present(stamp: Any, expected: float) -> None:
+def test_an_unusable_time_stamp_is_replaced_by_the_present_time(
+    stamp: Any, expected: float
+) -> None:
     assert time_of({"time": stamp}, 9.0) == expected
 
 

@@ -410,7 +410,7 @@ async def test_two_accounts_in_one_group_have_separate_chats(bot: Bot, peer: One
 @pytest.mark.parametrize(
     "field", [{"message_id": "abc-1"}, {"user_id": "u_1"}, {"group_id": "g#1 x"}]
 )
-async def test_ids_that_are_no_numbers_are_read_and_sent(
+async def test_ids_that_are_not_numbers_are_read_and_sent(
     bot: Bot, peer: OneBotPeer, field: dict
 ) -> None:
     event = peer.account.message(("group", "30003"), 10001, "hi")

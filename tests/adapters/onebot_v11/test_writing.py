@@ -78,7 +78,7 @@ async def test_the_reply_is_the_first_segment_of_a_message() -> None:
     }
 
 
-async def test_a_target_that_is_no_number_is_sent_as_text() -> None:
+async def test_a_target_that_is_not_a_number_is_sent_as_text() -> None:
     call = await call_for(delivery(Text("hi"), key="onebot_v11-private_u%23x"))
     assert call.action == "send_private_msg"
     assert call.params["user_id"] == "u#x"

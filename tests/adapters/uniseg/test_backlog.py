@@ -58,7 +58,7 @@ async def test_a_socket_is_not_read_while_the_backlog_is_full() -> None:
     assert flood.read == 0
     room.set()
     assert json.loads(await socket.receive())["data"]["message_seq"] == 1
-    assert not socket.closed, "all else is the socket's own"
+    assert not socket.closed, "other attributes come from the wrapped socket"
 
 
 @pytest.mark.long
@@ -109,6 +109,6 @@ async def test_a_slow_store_stops_reading_and_loses_no_message(tmp_path: Path) -
     for message in heard:
         chat = str(message.chat_key)
         number = int(message.message_id.partition("@")[0])
-        assert number > taken[chat], "out of order, or twice"
+        assert number > taken[chat], "a message came out of order or twice"
         taken[chat] = number
     assert len({message.message_id for message in heard}) == count

@@ -52,8 +52,8 @@ class Bot:
 
 @asynccontextmanager
 async def started(folder: Path, client: dict[str, Any], **options: Any) -> AsyncIterator[Bot]:
-    """Start a bot with NoneBot's real drivers. NoneBot's adapter reads the settings of the only
-    driver of the process. ``options`` are attributes of NoneBot's adapter."""
+    """Start a bot with NoneBot's real drivers. ``options`` are attributes of NoneBot's adapter,
+    which reads its settings from the only driver of the process."""
     settings = {"satori_clients": [client]}
     made: type[Driver] = combine_driver(FastAPI, Httpx, WebSockets)
     driver = made(Env(environment="test"), Config(_env_file=None, **settings))
@@ -226,7 +226,7 @@ async def test_a_message_of_unknown_outcome_is_found_in_the_history(tmp_path: Pa
         assert (await bot.adapter.confirm(doubt)).state is DeliveryState.REJECTED
 
 
-async def test_a_second_server_is_added_while_the_bot_runs_and_the_first_one_goes_on(
+async def test_a_second_server_is_added_while_the_bot_runs_and_the_first_one_keeps_working(
     tmp_path: Path,
 ) -> None:
     async with (

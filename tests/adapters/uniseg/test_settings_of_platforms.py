@@ -15,7 +15,7 @@ def test_json_lists_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["telegram_bots"] == [{"token": "123:abc"}]
     assert found["telegram_proxy"] == "http://127.0.0.1:1"
     assert found["kaiheila_bots"] == [{"token": "t"}]
-    assert "discord_bots" not in found, "it is not enabled"
+    assert "discord_bots" not in found, "Discord is not enabled"
 
 
 def test_settings_of_onebot_v11_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:

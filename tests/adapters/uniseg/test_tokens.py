@@ -28,12 +28,13 @@ async def milky(stock: Any, offered: str) -> bool:
 
 
 async def feishu(stock: Any, offered: str) -> bool:
-    stock.bot_apps["a"] = stock.feishu_config.feishu_bots[0]  # its start does this over the network
+    # the adapter's start does this over the network
+    stock.bot_apps["a"] = stock.feishu_config.feishu_bots[0]
     event = {"schema": "2.0", "header": {"token": offered}}
     request = Request("POST", "http://bot/feishu/a", content=json.dumps(event).encode())
     try:
         return bool((await stock._handle_http(request)).status_code != 403)
-    except RuntimeError:  # the token is accepted; the bot is not connected
+    except RuntimeError:  # the token was accepted, but no bot is connected
         return True
 
 

@@ -68,7 +68,9 @@ async def test_two_accounts_in_one_group_have_separate_chats(
         user={"id": "bot1"}, message={"id": "m7", "content": "I am the first"},
     )  # fmt: skip
     third = (await satori.bench.host.received(3))[2]
-    assert third.sender.user_id == "mem:bot1", "the inbox knows it for one of ours"
+    assert third.sender.user_id == "mem:bot1", (
+        "the inbox recognizes the sender as one of our accounts"
+    )
 
 
 async def test_a_text_with_a_file_or_voice_in_one_message_is_refused(
@@ -112,7 +114,7 @@ async def test_a_message_is_stored_without_a_request_to_the_network(satori: Sato
     await satori.say('<quote id="m0"/>what?')
     heard = await satori.bench.host.next_message()
     assert heard.segments[0] == Reply("m0@g1")
-    assert satori.bench.driver.requests == [], "NoneBot would ask message.get here"
+    assert satori.bench.driver.requests == [], "NoneBot itself would send message.get"
 
 
 async def test_a_matcher_and_the_bot_both_receive_a_message(satori: Satori) -> None:
@@ -129,7 +131,7 @@ async def test_a_matcher_and_the_bot_both_receive_a_message(satori: Satori) -> N
         matcher.destroy()
     assert heard == ["hello"]
     message = await satori.bench.host.next_message()
-    assert message.text == "@mem:bot1  hello", "what NoneBot cut off is in the record"
+    assert message.text == "@mem:bot1  hello", "the record has the mention that NoneBot cut off"
 
 
 async def test_an_unreadable_event_is_skipped(satori: Satori) -> None:

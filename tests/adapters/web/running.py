@@ -60,7 +60,7 @@ class Web:
     async def say(
         self, text: str, *, room: str = "lobby", speaker: str = "lin", **more: Any
     ) -> Any:
-        """Post a message, which must be accepted. Returns the stored message."""
+        """Post a message, which must be accepted. Return the stored message."""
         answer = await self.post(room, {"speaker": speaker, "text": text, **more})
         assert answer.status_code == 200, answer.text
         return answer.json()

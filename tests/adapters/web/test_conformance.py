@@ -74,7 +74,7 @@ class Harness:
         return texts
 
     async def refuse_sends(self) -> None:
-        # The web chat refuses no message of a group. It refuses every message to a channel.
+        # The web chat refuses every message to a channel, but no message to a group.
         self.chat_key = replace(self.chat_key, kind=ChatKind.CHANNEL)
 
     async def go_silent(self) -> None:

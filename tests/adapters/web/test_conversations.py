@@ -44,7 +44,7 @@ async def test_the_bots_name_after_an_at_sign_is_a_mention(chat: Web) -> None:
     assert chat.host.accepted[0].segments == (Mention("bot", "Nekro"), Text("hi"))
 
 
-async def test_an_email_address_is_no_mention(chat: Web) -> None:
+async def test_an_email_address_is_not_a_mention(chat: Web) -> None:
     await chat.say("write to me@nekro.example or @nekrosis")
     (heard,) = chat.host.accepted
     assert heard.segments == (Text("write to me@nekro.example or @nekrosis"),)
@@ -59,7 +59,7 @@ async def test_to_bot_adds_one_mention_at_the_beginning(chat: Web) -> None:
     assert second.segments == first.segments
 
 
-async def test_an_answer_to_the_bot_is_for_the_bot(chat: Web) -> None:
+async def test_a_reply_to_the_bot_is_for_the_bot(chat: Web) -> None:
     bot_says(chat, "shall I go on?", "b1")
     await chat.say("yes", reply_to="b1")
     (heard,) = chat.host.accepted

@@ -37,7 +37,7 @@ async def test_a_member_erases_their_own_data(folder: Path, boxes: BoxCache) -> 
         assert refused == "You may only have yourself forgotten: /erase me."
         plan = await command(bot, "/erase", user=USER)
         assert "I would forget 3 messages in 1 chats, 1 answers" in plan
-        assert "vermilion" in await texts(bot), "so far nothing was done"
+        assert "vermilion" in await texts(bot), "the plan alone erases nothing"
 
         done = await command(bot, "/erase me sure", user=USER)
         assert done.startswith("Forgotten: 4 messages in 1 chats, 1 answers"), done
@@ -45,7 +45,7 @@ async def test_a_member_erases_their_own_data(folder: Path, boxes: BoxCache) -> 
         left = await texts(bot)
         assert "vermilion" not in left
         assert USER not in left
-        assert "ochre" in left, "what others said is theirs"
+        assert "ochre" in left, "messages of other people stay"
         assert not Path(picture.path).exists()
         assert bot.plugins.erased == [f"fake:{USER}"]
         assert await bot.ask("hi", GROUP, to_bot=True) == ["hello"]
@@ -78,7 +78,7 @@ async def test_an_operator_erases_a_persons_private_chat(folder: Path, boxes: Bo
         assert "1 messages" in (await command(bot, f"/erase {USER} sure", user="boss"))
         await until(lambda: bot.commands.at_work == 0)
         assert private not in await bot.store.chats.all()
-        assert USER not in await texts(bot), "nor in what the operator typed"
+        assert USER not in await texts(bot), "the operator's command with the id is erased too"
         with anyio.fail_after(30):
             while await bot.store.erasing.look(LEAVER) != PersonTraces():
                 await anyio.sleep(0.01)
@@ -95,7 +95,7 @@ async def test_erased_messages_that_arrive_again_are_dropped(folder: Path, boxes
             GROUP, user=USER, message_id="b", from_history=True, segments=(Image(picture),)
         )
         assert await bot.accept(shown) is None
-        assert not Path(picture.path).exists(), "nor is its picture"
+        assert not Path(picture.path).exists(), "the picture of a dropped message is deleted"
         other = message(GROUP, "ochre", message_id="other", from_history=True, time=9.0)
         assert await bot.accept(other) is not None
         new = message(GROUP, "I am back", user=USER, message_id="new", time=4e9)

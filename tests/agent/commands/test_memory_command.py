@@ -19,7 +19,7 @@ async def keep(bot: Bot, text: str, chat: ChatKey = GROUP, **fields: object) -> 
     return kept.note.note_id
 
 
-async def test_a_member_sees_changes_and_ends_what_is_kept_about_them(
+async def test_a_member_sees_changes_and_deletes_what_is_remembered_about_them(
     folder: Path, boxes: BoxCache
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot:
@@ -46,7 +46,18 @@ async def test_a_member_sees_changes_and_ends_what_is_kept_about_them(
         assert "noted nothing" in await command(bot, "/memory", user="10001")
 
 
-async def test_a_member_cannot_see_or_change_what_is_kept_about_others(
+async def test_a_reset_says_that_notes_stay(folder: Path, boxes: BoxCache) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot:
+        await keep(bot, "hidden elsewhere", OTHER)
+        begun = await command(bot, "/reset", role=Role.OWNER)
+        assert begun.endswith("the files of my boxes.")
+        await keep(bot, "the club meets on Mondays")
+        begun = await command(bot, "/reset", role=Role.OWNER)
+        assert begun.endswith("the files of my boxes. Notes stay; /memory lists them.")
+        assert "Mondays" in await command(bot, "/memory chat", role=Role.OWNER)
+
+
+async def test_a_member_cannot_see_or_change_what_is_remembered_about_others(
     folder: Path, boxes: BoxCache
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot:
@@ -65,7 +76,7 @@ async def test_a_member_cannot_see_or_change_what_is_kept_about_others(
         assert await command(bot, "/memory chat", **owner) == "There are no notes here."
 
 
-async def test_a_file_that_is_taught_is_found_in_this_chat_alone(
+async def test_a_taught_file_is_found_only_in_the_chat_that_taught_it(
     folder: Path, boxes: BoxCache
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot:
@@ -96,10 +107,13 @@ async def test_compacting_without_a_model_changes_nothing(folder: Path, boxes: B
         assert not any(each.begins_anew for each in records)
 
 
-async def test_after_compacting_prompts_begin_anew_and_the_summary_is_there(
+async def test_after_compacting_prompts_lack_old_messages_and_memory_has_a_summary(
     folder: Path, boxes: BoxCache
 ) -> None:
     class Quick:
+        def require(self) -> None:
+            """Never raise, because this model always exists."""
+
         async def ask(self, instructions: str, text: str, *, max_tokens: int) -> str:
             assert "Mochi" in text
             return "The cat of Lin is called Mochi."

@@ -45,12 +45,12 @@ async def test_a_chat_is_observed_switched_off_and_on_again(folder: Path, boxes:
         secret = message(GROUP, "the password is hunter2", message_id="secret")
         assert await bot.accept(secret) is None
         assert (await command(bot, "/status")).splitlines()[1] == "Here I am switched off."
-        assert await bot.ask("and here?") == ["here"], "another chat is not touched"
+        assert await bot.ask("and here?") == ["here"], "other chats are still answered"
         assert await command(bot, "/on", role=Role.ADMIN) == "I am here."
         assert (await bot.ask("what colour?", GROUP, to_bot=True))[-1] == "again"
-        assert "the cake is blue" in bot.prompt(), "what was observed is remembered"
-        assert "hunter2" not in bot.prompt(), "what was said while it was off is not"
-        assert bot.prompt().count(" NEW\n") == 1, "and none of it is answered late"
+        assert "the cake is blue" in bot.prompt(), "messages of an observed chat are stored"
+        assert "hunter2" not in bot.prompt(), "messages of a chat that is off are not stored"
+        assert bot.prompt().count(" NEW\n") == 1, "earlier messages are not answered later"
         assert len(model.requests) == 2
 
 
@@ -62,7 +62,9 @@ async def test_an_observed_chat_stays_observed_after_a_restart(
         await bot.say("are you there?", GROUP, to_bot=True)
     async with running_bot(folder, boxes, ScriptedModel([]), recover=True) as bot:
         assert (await command(bot, "/status")).splitlines()[1] == "Here I only listen."
-        assert await bot.store.turns.unanswered(since=0) == [], "nothing is looked at again"
+        assert await bot.store.turns.unanswered(since=0) == [], (
+            "the recovery must not answer the message"
+        )
 
 
 async def test_a_changed_conduct_file_takes_effect_while_the_bot_runs(
@@ -74,14 +76,16 @@ async def test_a_changed_conduct_file_takes_effect_while_the_bot_runs(
         path = folder / "conduct.toml"
         path.write_text('[accounts.fake]\npersona = "You are a dog."\nnames = ["Rex"]\n')
         await bot.services.policies.conduct.look()
-        assert await bot.ask("good Rex", GROUP) == ["woof"], "by the name of this account"
+        assert await bot.ask("good Rex", GROUP) == ["woof"], (
+            "the name of this account wakes the bot"
+        )
         system = bot.model.requests[-1].messages[0].parts[0].text
         assert "You are a dog." in system
         assert "Your name: Rex." in system
         path.write_text("persona = 7")
         await bot.services.policies.conduct.look()
         assert bot.services.policies.of(GROUP).persona == "You are a dog.", (
-            "nonsense changes nothing"
+            "an invalid value changes nothing"
         )
 
 
@@ -91,7 +95,9 @@ async def test_an_operator_sets_and_clears_the_persona_of_a_chat(
     model = ScriptedModel([answer("arr")])
     async with running_bot(folder, boxes, model, command=OPERATOR) as bot:
         refused = await command(bot, "/persona You obey everybody.", role=Role.OWNER)
-        assert refused == "You may not use /persona.", "it is the operator's word to the model"
+        assert refused == "You may not use /persona.", (
+            "only an operator may change the model's instructions"
+        )
         assert await command(bot, "/persona", user="boss") == ("Nothing is said of who I am here.")
         told = await command(bot, "/persona You are a pirate.\nSay arr.", user="boss")
         assert told == "That is who I am here from now on."
@@ -125,7 +131,7 @@ async def test_quotas_limit_a_person_and_a_chat(folder: Path, boxes: BoxCache) -
         assert (await bot.ask("two", GROUP, to_bot=True)) == ["yes"]
         used_up = "You have used up what you may ask of me today."
         assert await bot.ask("three") == [used_up]
-        assert await bot.ask("four") == [used_up], "a refusal is no turn, nor is it free"
+        assert await bot.ask("four") == [used_up], "the next question is refused too"
         assert await bot.ask("five", GROUP, to_bot=True, user="mei") == ["yes"]
         shown = await command(bot, "/quota", LIN)
         assert shown.splitlines()[0].startswith("Person: 2 of 2 answers")
@@ -145,7 +151,7 @@ async def test_quotas_limit_a_person_and_a_chat(folder: Path, boxes: BoxCache) -
         assert "chat_quota" not in (folder / "conduct.toml").read_text()
 
 
-async def test_a_money_quota_counts_published_prices_and_says_so(
+async def test_a_money_quota_uses_published_prices_and_says_so(
     folder: Path, boxes: BoxCache
 ) -> None:
     price = Price(prompt=1e6, completion=1e6, source=PriceSource.PUBLISHED)

@@ -45,11 +45,11 @@ async def test_after_reset_the_model_sees_nothing_from_before(
         assert "Mochi" not in bot.prompt()
         assert "what is my cat called?" in bot.prompt()
         records = await bot.store.messages.newest(LIN, 20)
-        assert "Mochi" in str(records[0].segments), "it is kept in the store"
+        assert "Mochi" in str(records[0].segments), "the store keeps the old messages"
         assert [record.begins_anew for record in records].count(True) == 1
     async with running_bot(folder, boxes, model, recover=True) as bot:
         assert await bot.ask("and now?") == ["False"]
-        assert "Mochi" not in bot.prompt(), "after a restart as well"
+        assert "Mochi" not in bot.prompt(), "the reset also holds after a restart"
 
 
 async def test_after_reset_no_tool_reads_messages_from_before(
@@ -78,7 +78,7 @@ async def test_in_a_group_only_its_administrators_reset(folder: Path, boxes: Box
         assert bot.plugins.resets == [GROUP]
 
 
-def test_a_message_cannot_pose_as_the_mark_of_a_reset() -> None:
+def test_a_message_that_looks_like_the_mark_of_a_reset_resets_nothing() -> None:
     marks = (Notice(CONVERSATION_RESET), Text("anew"))
     for author in Author:
         record = Record(seq=1, chat_key=LIN, author=author, segments=marks, time=0.0)

@@ -329,7 +329,9 @@ async def test_a_plugins_file_that_names_the_person_is_reported(
         )
         short = replace(forget.person, user_id="4044")
         (where / "b.json").write_text("4044")
-        assert forget.erasing._look_into_files(short) == [], "it stands in any number"
+        assert forget.erasing._look_into_files(short) == [], (
+            "an id of four digits could be part of any number"
+        )
         five = replace(forget.person, user_id="40440")
         assert len(forget.erasing._look_into_files(five)) == 2
 
@@ -412,4 +414,4 @@ async def test_the_command_and_its_answer_are_erased_last(folder: Path, boxes: B
         await forget.erasing.finish(forget.person, command.seq)
         assert [line.seq for line in await bot.store.messages.newest(GROUP, 10)] == [kept.seq]
         log = folder / "nekro.sqlite3-wal"
-        assert log.stat().st_size == 0, "nor is it left in the write-ahead log"
+        assert log.stat().st_size == 0, "the write-ahead log must be empty too"

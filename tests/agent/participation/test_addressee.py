@@ -1,4 +1,4 @@
-"""To whom a line goes is estimated from any talk, quickly, and the learnt file is checked."""
+"""A model estimates to whom a line is addressed: for any talk, quickly, and with a checked file."""
 
 import json
 import time
@@ -47,7 +47,7 @@ def line(who: str, at: float, text: str, named: frozenset[str] = frozenset()) ->
 
 @settings(deadline=None, max_examples=60)
 @given(LINES)
-def test_any_talk_gives_probabilities_and_the_same_ones_again(
+def test_any_talk_gives_probabilities_and_the_same_talk_gives_the_same_ones(
     said: list[tuple[str, float, str, frozenset[str]]],
 ) -> None:
     model = AddresseeModel.load()
@@ -66,7 +66,7 @@ def test_any_talk_gives_probabilities_and_the_same_ones_again(
 
 @settings(deadline=None, max_examples=60)
 @given(LINES, WORDS)
-def test_a_persons_next_line_after_the_bots_question_always_goes_on(
+def test_a_persons_next_line_after_the_bots_question_is_always_for_the_bot(
     before: list[tuple[str, float, str, frozenset[str]]], reply: str
 ) -> None:
     model, conversation, at = AddresseeModel.load(), Conversation(), 0.0
@@ -84,7 +84,7 @@ def test_a_persons_next_line_after_the_bots_question_always_goes_on(
 
 @settings(deadline=None, max_examples=60)
 @given(LINES, WORDS)
-def test_a_line_that_names_somebody_else_never_goes_to_the_bot(
+def test_a_line_that_names_somebody_else_is_never_for_the_bot(
     before: list[tuple[str, float, str, frozenset[str]]], text: str
 ) -> None:
     model, conversation, at = AddresseeModel.load(), Conversation(), 0.0

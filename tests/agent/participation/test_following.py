@@ -1,4 +1,5 @@
-"""In a group the bot goes on answering people who go on talking to it, and nobody else."""
+"""In a group the bot answers people who continue to talk to it without a mention, and nobody
+else."""
 
 from pathlib import Path
 
@@ -99,7 +100,7 @@ async def test_a_group_can_be_answered_only_when_the_bot_is_mentioned(
         assert len(model.requests) == 1
 
 
-async def test_what_was_said_before_a_restart_counts(folder: Path, boxes: BoxCache) -> None:
+async def test_lines_from_before_a_restart_count(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel([answer("Funny or tense?")])) as bot:
         await bot.ask("Nekro, recommend me a film", GROUP)
     async with running_bot(
@@ -110,7 +111,7 @@ async def test_what_was_said_before_a_restart_counts(folder: Path, boxes: BoxCac
         assert bot.said(GROUP)[-1] == "Airplane!"
 
 
-async def test_the_question_of_yesterday_is_not_answered_today(
+async def test_an_answer_to_yesterdays_question_does_not_wake_the_bot(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("Funny or tense?")])

@@ -1,4 +1,5 @@
-"""In a lively group the bot speaks unasked within its budgets, and rests when nobody reacts."""
+"""In a group with the mode "lively" the bot sometimes writes without being asked. It keeps within
+its budgets, and pauses when nobody reacts."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, time
@@ -77,7 +78,7 @@ def test_quiet_hours_may_go_over_midnight(now: time, begin: str, end: str, quiet
     assert in_quiet_hours(now, begin, end) is quiet
 
 
-def test_a_clock_that_jumps_over_the_quiet_hours_leaves_nothing_behind(clock: Clock) -> None:
+def test_a_clock_that_is_changed_gives_the_right_answer_about_quiet_hours(clock: Clock) -> None:
     bot, night = speech(clock), ParticipationSettings(quiet_from="23:00", quiet_until="08:00")
     clock.local = datetime(2026, 11, 28, 22, 59, tzinfo=UTC)
     assert bot.refusal(GROUP, night, PEOPLE) is None
@@ -89,7 +90,7 @@ def test_a_clock_that_jumps_over_the_quiet_hours_leaves_nothing_behind(clock: Cl
     assert bot.refusal(GROUP, night, PEOPLE) is Refusal.QUIET_HOURS, "the clock was set back"
 
 
-def test_it_never_exceeds_its_share_of_the_talk(clock: Clock) -> None:
+def test_the_bot_never_exceeds_its_share_of_the_talk(clock: Clock) -> None:
     bot, quarter = speech(clock), ParticipationSettings(share=0.25, share_of=8)
     mixed = talk(*[Author.PERSON] * 6, Author.BOT, Author.BOT)
     assert bot.refusal(GROUP, quarter, mixed) is None
@@ -99,14 +100,14 @@ def test_it_never_exceeds_its_share_of_the_talk(clock: Clock) -> None:
     assert share_of_bot(talk(Author.SYSTEM), 8) == 0.0
 
 
-def test_the_budgets_of_an_hour_end(clock: Clock) -> None:
+def test_the_budgets_of_an_hour_are_used_up_and_renewed(clock: Clock) -> None:
     bot, few = speech(clock), ParticipationSettings(judged_an_hour=3, unasked_an_hour=1)
     for _ in range(3):
         assert bot.refusal(GROUP, few, PEOPLE) is None
         bot.count_question(GROUP, few)
     assert bot.refusal(GROUP, few, PEOPLE) is Refusal.JUDGED_ENOUGH
     other = ChatKey.parse("fake-group_30004")
-    assert bot.refusal(other, few, PEOPLE) is None, "each chat has its own"
+    assert bot.refusal(other, few, PEOPLE) is None, "each chat has its own budget"
     clock.now += 3600
     assert bot.refusal(GROUP, few, PEOPLE) is None
     bot.spoke(GROUP, few)
@@ -114,7 +115,7 @@ def test_the_budgets_of_an_hour_end(clock: Clock) -> None:
     assert bot.refusal(GROUP, few, PEOPLE) is Refusal.SPOKE_ENOUGH
 
 
-def test_it_rests_longer_each_time_when_nobody_reacts(clock: Clock) -> None:
+def test_the_bot_pauses_longer_each_time_when_nobody_reacts(clock: Clock) -> None:
     bot, calm = speech(clock), ParticipationSettings(ignored_s=100)
     for rest_s in (100, 200, 400):
         bot.spoke(GROUP, calm)
@@ -127,11 +128,13 @@ def test_it_rests_longer_each_time_when_nobody_reacts(clock: Clock) -> None:
     assert bot.refusal(GROUP, calm, PEOPLE) is None, "somebody reacted"
     bot.spoke(GROUP, calm)
     clock.now += 100
-    assert bot.refusal(GROUP, calm, PEOPLE) is None, "the rests begin anew"
+    assert bot.refusal(GROUP, calm, PEOPLE) is None, (
+        "after a reaction the first pause is short again"
+    )
 
 
 @pytest.mark.parametrize("text", ["24:00", "8", "08:60", "noon"])
-def test_a_time_that_is_none_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_time_of_day_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="time of day"):
         ParticipationSettings(quiet_from=text)
 
@@ -158,7 +161,7 @@ LIVELY = TriggerSettings(
 )
 
 
-async def test_it_speaks_unasked_when_the_quick_model_says_so(
+async def test_the_bot_speaks_unasked_when_the_quick_model_says_so(
     folder: Path, boxes: BoxCache
 ) -> None:
     judge = Judge("they look for a film")
@@ -175,7 +178,7 @@ async def test_it_speaks_unasked_when_the_quick_model_says_so(
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_it_is_silent_when_the_quick_model_sees_no_reason_or_fails(
+async def test_the_bot_is_silent_when_the_quick_model_sees_no_reason_or_fails(
     folder: Path, boxes: BoxCache, fails: bool
 ) -> None:
     judge = Judge()
@@ -187,7 +190,7 @@ async def test_it_is_silent_when_the_quick_model_sees_no_reason_or_fails(
             while not judge.asked:
                 await anyio.sleep(0.01)
         await bot.ask("Nekro?", GROUP)
-        assert bot.said(GROUP) == ["yes"], "it still answers"
+        assert bot.said(GROUP) == ["yes"], "a question to the bot is answered all the same"
 
 
 async def test_a_lively_bot_without_a_quick_model_never_speaks_unasked(

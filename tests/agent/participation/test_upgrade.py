@@ -16,7 +16,7 @@ OLD = "0017_participation"
 
 
 async def used_before(folder: Path, *, chats: int = 1) -> None:
-    """Make a database as the version before left it, with so many chats."""
+    """Make a database with this number of chats, as the previous version left it."""
     async with Store.open(f"sqlite://{folder / 'nekro.sqlite3'}"):
         pass
     with closing(sqlite3.connect(folder / "nekro.sqlite3")) as database, database:
@@ -31,7 +31,7 @@ async def used_before(folder: Path, *, chats: int = 1) -> None:
 
 
 async def start(folder: Path) -> tuple[Participation | None, list[str]]:
-    """Start, and return what conduct.toml says and what the operator is told."""
+    """Start, and return the participation mode in conduct.toml and the warnings in the log."""
     told: list[str] = []
     handle = logger.add(lambda line: told.append(line.record["message"]), level="WARNING")
     try:
@@ -44,21 +44,27 @@ async def start(folder: Path) -> tuple[Participation | None, list[str]]:
         logger.remove(handle)
 
 
-async def test_an_upgraded_bot_answers_as_before_and_says_so_once(tmp_path: Path) -> None:
+async def test_an_upgraded_bot_answers_as_before_and_tells_the_operator_once(
+    tmp_path: Path,
+) -> None:
     await used_before(tmp_path)
     mode, told = await start(tmp_path)
     assert mode is Participation.MENTIONED
     assert "/participation follows" in "".join(told)
     mode, told = await start(tmp_path)
-    assert (mode, told) == (Participation.MENTIONED, []), "told once"
+    assert (mode, told) == (Participation.MENTIONED, []), "the second start tells nothing"
     (tmp_path / "conduct.toml").unlink()
-    assert await start(tmp_path) == (None, []), "the operator's choice stays"
+    assert await start(tmp_path) == (None, []), (
+        "the file that the operator deleted is not written again"
+    )
 
 
-async def test_a_new_bot_follows(tmp_path: Path) -> None:
+async def test_a_new_bot_has_the_default_mode(tmp_path: Path) -> None:
     assert await start(tmp_path) == (None, [])
     await used_before(tmp_path, chats=0)
-    assert await start(tmp_path) == (None, []), "it was started before, but never used"
+    assert await start(tmp_path) == (None, []), (
+        "a bot that was started but never used counts as new"
+    )
 
 
 async def test_a_choice_of_the_operator_is_kept(tmp_path: Path) -> None:

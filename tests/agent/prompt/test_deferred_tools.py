@@ -194,7 +194,7 @@ async def test_other_programs_can_search_for_tools(folder: Path, boxes: BoxCache
         assert "tool_search" not in [tool.name for tool in await service.tools(None)]
 
 
-# --- a sleeping plugin ----------------------------------------------------------------------------
+# --- a plugin that has only deferred tools --------------------------------------------------------
 
 
 def sleeping(owner: str = "ann.tarot", count: int = 2) -> list[Tool]:
@@ -217,7 +217,7 @@ async def _tarot(_ctx: AgentCtx) -> str:
     return "the moon"
 
 
-async def test_a_plugin_sleeps_until_one_of_its_tools_is_found(
+async def test_the_injection_of_a_plugin_is_left_out_until_one_of_its_deferred_tools_is_found(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([fence("print(tool_search('tarot', 1))"), "x", "y"])
@@ -298,7 +298,8 @@ async def test_found_tools_survive_a_restart(tmp_path: Path) -> None:
         assert names_of(after.found(LIN, tools)) == ["banana", "cherry"]
         assert names_of(after.found(GROUP, tools)) == []
         fewer = ToolDiscovery(1, store.plugin_data)
-        await find(fewer, tools, "apple")  # no `recall` here: it reads the stored row itself
+        # `recall` is not called before: the search reads the stored row itself.
+        await find(fewer, tools, "apple")
         assert names_of(fewer.found(LIN, tools)) == ["apple"]
         await fewer.forget(LIN)
         await store.plugin_data.set("nekro.discovery", "{", chat_key=str(GROUP), store_key="found")

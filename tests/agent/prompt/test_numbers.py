@@ -1,4 +1,4 @@
-"""Numbers of prompts lead to messages of the same chat, and to no other."""
+"""A number that a prompt shows leads to a message of the same chat, never of another chat."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ HERE, THERE = ChatKey.parse("fake-group_1"), ChatKey.parse("fake-group_2")
     [("#311", 311), ("311", 311), (" ＃３１１ ", 311), ("# 311", 311), ("#", None), ("a311", None),
      ("#-1", None), ("3" * 16, None), ("#3.1", None), ("", None)],
 )  # fmt: skip
-def test_a_number_is_read_as_models_write_it(text: str, seq: int | None) -> None:
+def test_a_number_is_read_in_the_spellings_of_models(text: str, seq: int | None) -> None:
     assert seq_of(text) == seq
 
 
@@ -46,10 +46,10 @@ async def test_a_number_leads_to_the_message_of_this_chat(tmp_path: Path) -> Non
             return number_of(message) if message else ""
 
         assert await found("#1") == "#1"
-        assert await found("1") == "#1", "a number of the prompt comes before a platform's id"
+        assert await found("1") == "#1", "numbers of prompts come before the ids of platforms"
         assert await found("81") == "#1"
-        assert await found("#81") == "", "with # it is a number"
-        assert await found("#2") == "", "it is a message of another chat"
+        assert await found("#81") == "", "a text with # is never a platform's id"
+        assert await found("#2") == "", "message 2 belongs to another chat"
         assert await found("82") == ""
         await store.messages.recall(HERE, "81")
         assert await found("#1") == ""

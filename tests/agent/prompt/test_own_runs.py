@@ -1,4 +1,4 @@
-"""What prompts show of the code of earlier turns."""
+"""Prompts show the code of earlier turns."""
 
 import pytest
 
@@ -55,18 +55,18 @@ def test_code_output_and_error_are_quoted() -> None:
         "",
     ],
 )
-def test_code_that_only_sends_words_is_not_shown(code: str) -> None:
+def test_code_that_only_sends_fixed_text_is_not_shown(code: str) -> None:
     assert run_lines([run(code)]) == ""
 
 
 @pytest.mark.parametrize(
     "code", ["send_channel_message(f'{6 * 7}')", "send_tts_voice('hi', speed=0.5)", "x = ("]
 )
-def test_code_whose_message_does_not_say_it_all_is_shown(code: str) -> None:
+def test_code_that_does_more_than_send_fixed_text_is_shown(code: str) -> None:
     assert run_lines([run(code)]) == f"[ran] your code:\n> {code}"
 
 
-def test_long_code_and_output_are_cut_and_lost_file_names_are_listed() -> None:
+def test_long_code_and_output_are_cut_and_file_names_in_the_cut_part_are_listed() -> None:
     lines = "\n".join(f"step_{number} = {number}" for number in range(200))
     code = f"{lines}\nplot('out/chart.png')\nsave(\"t.csv\")\n{lines}\nopen('a.txt')"
     shown = run_lines([run(code, "9" * 5000)])
@@ -75,7 +75,7 @@ def test_long_code_and_output_are_cut_and_lost_file_names_are_listed() -> None:
     assert len(shown) < 1600
 
 
-def test_the_last_runs_of_a_turn_are_shown() -> None:
+def test_only_the_last_three_runs_of_a_turn_are_shown() -> None:
     shown = run_lines([run(f"x = {number}") for number in range(6)])
     assert [line for line in shown.split("\n") if line.startswith(">")] == [
         "> x = 3",
@@ -84,14 +84,14 @@ def test_the_last_runs_of_a_turn_are_shown() -> None:
     ]
 
 
-def test_when_the_window_moves_the_last_four_turns_stay_and_then_none_is_removed() -> None:
+def test_when_the_window_moves_the_runs_of_the_last_four_turns_stay() -> None:
     records = [sent(seq, f"r{seq}") for seq in range(1, 11)]
     turns = [[run(f"x = {seq}", run_id=f"r{seq}")] for seq in range(1, 11)]
     assert [*runs_before(records[:8], turns, moved=8)] == [5, 6, 7, 8]
     assert [*runs_before(records, turns, moved=8)] == [5, 6, 7, 8, 9, 10]
 
 
-def test_a_turn_with_several_messages_is_shown_before_the_first() -> None:
+def test_the_runs_of_a_turn_are_shown_before_its_first_message() -> None:
     records = [sent(3, "a"), sent(4, "a"), sent(5, "b")]
     (found,) = runs_before(records, [[run("x = 1", run_id="a"), run("y = 2", run_id="b")]], moved=9)
     assert found == 3

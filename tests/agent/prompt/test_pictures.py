@@ -1,4 +1,4 @@
-"""Pictures for a model are made small and encoded anew; decompression bombs are left out."""
+"""Pictures for a model are made small and encoded again. Decompression bombs are left out."""
 
 import io
 import struct

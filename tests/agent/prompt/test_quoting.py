@@ -140,7 +140,9 @@ async def test_cutting_a_quoted_file_at_a_chosen_place_forges_no_line(
         posted = where_the_end_begins(bot.prompt())
         await bot.ask("read my file")
         assert forged_lines(model.requests[-1]) == []
-        assert f"> {FORGED[-1]}" in bot.prompt(), "and it was there to be cut"
+        assert f"> {FORGED[-1]}" in bot.prompt(), (
+            "the forged line must stand where the prompt is cut"
+        )
 
 
 async def test_the_report_after_a_restart_forges_no_line(boxes: BoxCache, tmp_path: Path) -> None:
@@ -163,7 +165,9 @@ async def test_the_report_after_a_restart_forges_no_line(boxes: BoxCache, tmp_pa
     first = text_of(await told(NUMBERS, tmp_path / "numbers"), from_message=1)
     second = await told(where_the_end_begins(first), tmp_path / "order")
     assert forged_lines(second) == []
-    assert f"> {FORGED[-1]}" in text_of(second, from_message=1), "it stood where the cut is"
+    assert f"> {FORGED[-1]}" in text_of(second, from_message=1), (
+        "the forged line must stand where the prompt is cut"
+    )
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -304,7 +308,7 @@ def test_a_report_is_cut_at_any_length_without_losing_a_mark(
 ) -> None:
     shown = told(text, sends).text(limit)
     check_lines(shown)
-    assert len(shown) <= 3 * limit + 2000, "and it is about as long as it may be"
+    assert len(shown) <= 3 * limit + 2000, "the report is longer than its limit allows"
     assert shown.startswith("[error] Your code raised an error:")
     assert shown.endswith("[task] Go on, if there is more to do; else reply with the code `pass`.")
 
@@ -399,7 +403,7 @@ def test_escaped_text_has_no_line_with_a_mark_of_the_program(text: str) -> None:
         assert not re.match(r"\s*#\d+ ", line)
 
 
-def test_own_marks_has_every_mark_that_the_agent_writes() -> None:
+def test_the_list_own_marks_has_every_mark_that_the_agent_writes() -> None:
     """A new mark in the code must be added to `OWN_MARKS`."""
     folder = Path(nekro_core.agent.__file__).parent
     written = {

@@ -254,7 +254,7 @@ def test_past_answers_are_shown_as_calls() -> None:
     ]
 
 
-def test_unanswered_and_recalled_messages_are_left_out() -> None:
+def test_unanswered_messages_of_earlier_turns_and_recalled_ones_are_left_out() -> None:
     history = (
         line(1, "chatter", who="ann"),
         line(2, "more chatter", who="bob"),
@@ -338,6 +338,6 @@ def test_beginnings_equal_the_first_messages_of_prompts() -> None:
     assert beginnings(tool_set([])) == []
 
 
-def test_no_tools_at_all_is_an_error() -> None:
+def test_a_small_prompt_without_tools_is_an_error() -> None:
     with pytest.raises(ValueError, match="at least one tool"):
         small_prompt(tool_set([]), [line(1, "hi")])

@@ -1,4 +1,4 @@
-"""The window of a chat's history begins where it began, until it is full."""
+"""The window of a chat's history keeps its beginning until the window is full."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +29,7 @@ def test_the_number_of_messages_is_bounded_too() -> None:
     seqs = [*range(11, 111)]
     assert window_begin(seqs, [1] * 100, begin=11, most_tokens=2000, most=100) == 11
     assert window_begin(seqs, [1] * 100, begin=5, most_tokens=2000, most=100) == 61, (
-        "some are cut off"
+        "old messages must be cut off"
     )
 
 
@@ -44,7 +44,7 @@ def test_erased_messages_do_not_leave_the_window_empty() -> None:
     st.integers(1, 4000),
     st.integers(1, 60),
 )
-def test_a_window_holds_what_it_may_and_always_the_newest(
+def test_a_window_has_at_most_its_limits_and_always_the_newest_message(
     costs: list[int], begin: int, most_tokens: int, most: int
 ) -> None:
     seqs = [*range(1, len(costs) + 1)]
@@ -63,4 +63,4 @@ def test_windows_are_remembered_for_each_chat() -> None:
     assert windows.of(other) == Window()
     for number in range(5000):
         windows.note(ChatKey.parse(f"fake-group_x{number}"), Window(1, 1))
-    assert windows.of(one) == Window(), "the least recently used is forgotten"
+    assert windows.of(one) == Window(), "the chat that was unused longest is forgotten"

@@ -19,7 +19,7 @@ from tests.agent.erase import erase
 from tests.agent.native import call, calls
 
 ran: list[str] = []
-"""What the handlers of the tests' plugin did."""
+"""The arguments of each call of the tests' plugin, in order."""
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +89,7 @@ async def test_the_same_code_gets_its_recorded_results_and_no_handler_runs(
         ("remember", "recorded"),
         ("send_channel_message", "recorded"),
     ]
-    assert len(bot.said()) == 1, "nothing was sent again"
+    assert len(bot.said()) == 1, "the replay must send nothing"
     changed = {name for name in after if after[name] != before[name]}
     assert changed - {"sqlite_sequence"} == {"model_uses"}
     assert result.stop == "finished"
@@ -101,7 +101,7 @@ async def test_the_same_code_gets_its_recorded_results_and_no_handler_runs(
     assert [each.kind for each in prompt.sections].count("history") == 1
 
 
-async def test_a_new_message_is_shown_and_other_calls_say_that_they_are_not_replayed(
+async def test_a_replay_shows_a_new_message_and_refuses_calls_that_were_not_recorded(
     folder: Path, boxes: BoxCache
 ) -> None:
     first = fence("look_up('tea')\nsend_channel_message('hot')")
@@ -177,7 +177,7 @@ async def test_a_replay_can_be_cancelled_and_its_cost_is_counted(
         assert bot.services.boxes.warm <= 1
 
 
-async def test_what_cannot_be_repeated_is_refused(folder: Path, boxes: BoxCache) -> None:
+async def test_a_turn_that_cannot_be_repeated_is_refused(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(
         folder, boxes, ScriptedModel([answer("a")]), settings=AgentSettings()
     ) as bot:
@@ -192,7 +192,7 @@ async def test_what_cannot_be_repeated_is_refused(folder: Path, boxes: BoxCache)
         assert bot.said(LIN) == ["a"]
 
 
-async def test_a_replay_after_an_erasure_has_none_of_the_words_and_says_what_is_missing(
+async def test_a_replay_after_an_erasure_lacks_the_erased_words_and_says_so(
     folder: Path, boxes: BoxCache
 ) -> None:
     secret, erased = "vermilion umbrella", "zaphod4044"
@@ -210,7 +210,9 @@ async def test_a_replay_after_an_erasure_has_none_of_the_words_and_says_what_is_
         result = await TurnReplayer(bot.services).replay(turn.turn_id, ReplayChanges(model=model))
         for trace in (secret, erased, "Zaphod4044"):
             assert trace not in str(model.requests)
-        assert "what did he say?" in str(model.requests[0].messages), "others' words stay"
+        assert "what did he say?" in str(model.requests[0].messages), (
+            "messages of other people stay"
+        )
         assert [each for each in result.notes if "memory" in each and "no longer stored" in each]
         assert [(each.name, each.answered) for each in result.calls] == [
             ("look_up", "not_replayed"),
@@ -218,7 +220,7 @@ async def test_a_replay_after_an_erasure_has_none_of_the_words_and_says_what_is_
         ]
         assert all(each.exact for each in result.prompts), "what the repeated turn showed is whole"
 
-        # The person who woke the turn: nothing is left to repeat.
+        # Erase the person who woke the turn. Then nothing is left to repeat.
         await erase(bot, GROUP, "anne7")
         with pytest.raises(ReplayRefused):
             await TurnReplayer(bot.services).replay(turn.turn_id)

@@ -30,11 +30,13 @@ def test_a_flood_by_one_person_drops_no_other_persons_question(
         way(backlog, said(seq, "10001"))
     kept = [each.record.seq for each in (*backlog.fresh, *backlog.pending)]
     assert len(kept) == MAX_PENDING
-    assert kept[0] == 1, "hers still waits"
-    assert kept[1:] == [*range(MAX_PENDING + 1, 2 * MAX_PENDING)], "of his the newest"
+    assert kept[0] == 1, "the other person's question still waits"
+    assert kept[1:] == [*range(MAX_PENDING + 1, 2 * MAX_PENDING)], (
+        "only the newest messages of the flood are kept"
+    )
 
 
-def test_marks_of_answered_records_are_dropped_and_marks_of_waiting_records_stay() -> None:
+def test_drop_answered_drops_the_marks_of_answered_records_only() -> None:
     backlog = Backlog(lambda _: True)
     for seq, user in ((1, "10001"), (2, "10002"), (3, "10001")):
         backlog.add_pending(said(seq, user))

@@ -37,7 +37,7 @@ async def test_a_command_never_wakes_the_agent(folder: Path, boxes: BoxCache) ->
         prompt = bot.prompt()
         assert "/echo one" in prompt, "the model sees what was typed"
         assert "you said one" in prompt
-        assert "Answer 2" not in prompt, "and has not to answer it"
+        assert "Answer 2" not in prompt, "the model must not be asked to answer the command"
 
 
 async def test_a_command_runs_during_a_turn_and_during_a_wait(
@@ -97,7 +97,7 @@ async def test_a_chat_with_only_commands_has_nothing_to_answer(
                 await anyio.sleep(0.005)
 
 
-async def test_stop_keeps_what_is_asked_after_it(folder: Path, boxes: BoxCache) -> None:
+async def test_stop_keeps_questions_that_come_after_it(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([answer("two")])
     async with running_bot(folder, boxes, model, trigger=LONG) as bot:
         await bot.say("one")
@@ -136,6 +136,8 @@ async def test_a_message_that_a_nonebot_plugin_answered_starts_neither_turn_nor_
         await bot.sessions.recover()
         assert await bot.ask("did you see?") == ["11 is a lot"]
         prompt = bot.prompt()
-        assert "> roll the dice" in prompt, "the agent knows of it"
+        assert "> roll the dice" in prompt, (
+            "the agent sees the message that the other plugin answered"
+        )
         assert prompt.count(" NEW\n") == 1
         assert calls == again == []

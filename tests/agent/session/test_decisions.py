@@ -1,4 +1,4 @@
-"""The store says about each message of a person why the bot answered it, or why not."""
+"""For each message of a person, the store records why the bot answered it or why not."""
 
 import time
 from pathlib import Path
@@ -107,7 +107,7 @@ async def test_the_operators_file_names_its_reason(folder: Path, boxes: BoxCache
         (MsgSignal.BLOCK_ALL, "hidden_by_plugin", True),
     ],
 )
-async def test_a_message_that_a_plugin_blocked_names_the_plugin(
+async def test_the_decision_about_a_message_that_a_plugin_blocked_names_the_plugin(
     folder: Path, boxes: BoxCache, signal: MsgSignal, reason: str, *, recalled: bool
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
@@ -121,14 +121,16 @@ async def test_a_message_that_a_plugin_blocked_names_the_plugin(
         with anyio.fail_after(30):
             while await is_recalled() is not recalled:
                 await anyio.sleep(0.01)
-        # The author recalls it afterwards: the plugin stays the reason for the silence.
+        # The author recalls the message afterwards. The plugin stays the reason for the silence.
         await bot.host.recall(GROUP, "m1")
         stored = await bot.store.messages.by_message_id(GROUP, "m1")
         assert stored is not None
         assert (await decision(bot.store, stored)).reason == reason
 
 
-async def test_a_message_that_its_author_recalled_says_so(folder: Path, boxes: BoxCache) -> None:
+async def test_the_decision_about_a_recalled_message_says_that_it_was_recalled(
+    folder: Path, boxes: BoxCache
+) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=LONG) as bot:
         asked = await bot.say("Nekro?", GROUP, message_id="m1")
         await bot.host.recall(GROUP, "m1")
@@ -151,7 +153,9 @@ async def test_a_used_up_quota_is_named(folder: Path, boxes: BoxCache) -> None:
         assert found.turn_id == (await bot.last_turn()).turn_id
 
 
-async def test_questions_that_stop_dropped_say_so(folder: Path, boxes: BoxCache) -> None:
+async def test_the_decision_about_a_question_that_stop_dropped_says_so(
+    folder: Path, boxes: BoxCache
+) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=LONG) as bot:
         asked = await bot.say("Nekro, tell a story", GROUP)
         stop = await bot.say("/stop", GROUP)
@@ -161,10 +165,12 @@ async def test_questions_that_stop_dropped_say_so(folder: Path, boxes: BoxCache)
         )
 
 
-async def test_a_message_from_before_a_long_pause_is_too_old(folder: Path, boxes: BoxCache) -> None:
+async def test_a_message_that_was_not_handled_before_a_long_pause_is_too_old(
+    folder: Path, boxes: BoxCache
+) -> None:
     async with running_bot(folder, boxes, ScriptedModel([answer("yes")])) as bot:
         await bot.ask("hello", time=time.time() - 9_000)
-        # The process ended before its sessions got this one.
+        # The message is stored, but the process ended before its sessions got the message.
         stamped = bot.inbox.stamp(
             ChatMessage(
                 chat_key=LIN,

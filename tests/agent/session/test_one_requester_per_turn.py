@@ -37,8 +37,7 @@ def asked_in(request: ChatRequest) -> list[str]:
 
 
 class Wishes:
-    """The replies of a model that calls `carry_out` for each message marked NEW, and that
-    tool."""
+    """A model and its tool `carry_out`. For each message marked NEW, the model calls this tool."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, str]] = []
@@ -160,7 +159,9 @@ async def test_in_tool_mode_too_a_turn_answers_one_person(folder: Path, boxes: B
         assert wishes.seen == [("99999", "hello"), ("10001", "remove the others")]
 
 
-async def test_a_small_model_is_shown_what_one_person_asks(folder: Path, boxes: BoxCache) -> None:
+async def test_a_small_model_is_shown_only_what_the_asking_person_wrote(
+    folder: Path, boxes: BoxCache
+) -> None:
     profile = ModelProfile(name="small", grammar=True, prefers_examples=True, context_tokens=4096)
 
     def script(request: ChatRequest) -> str:
@@ -188,7 +189,7 @@ async def test_a_small_model_is_shown_what_one_person_asks(folder: Path, boxes: 
             ["hello 2"],
             ["hello 2"],
             ["good day 2"],
-        ], "each answer stands behind what it answered"
+        ], "each answer stands behind its question"
 
 
 # --- quotas, erasing, timers, cooldown ------------------------------------------------------------
@@ -253,7 +254,7 @@ async def test_a_timer_belongs_to_the_person_who_asked_for_it(
         Args:
             what: To be told.
         """
-        await bot.store.timers.put(  # in the way in which the bot stores timers
+        await bot.store.timers.put(  # as the bot's own timer tool stores a timer
             TimerRow(
                 timer_id=what,
                 chat_key=GROUP,
@@ -404,7 +405,8 @@ async def test_a_message_whose_answer_a_plugin_forces_waits_for_earlier_turns(
 async def test_several_people_in_a_private_chat_get_their_own_turns(
     folder: Path, boxes: BoxCache, chat: ChatKey
 ) -> None:
-    """Several people may write in a private chat: a Matrix room with several members is one."""
+    """Several people may write in a private chat, for example in a Matrix room with several
+    members."""
     wishes = Wishes()
     model, tools = ScriptedModel(wishes.reply), [wishes.carry_out]
     async with running_bot(folder, boxes, model, tools=tools, trigger=LONG) as bot:

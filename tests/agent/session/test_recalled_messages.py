@@ -108,7 +108,7 @@ async def test_a_turn_whose_question_was_recalled_is_not_resumed(
         with anyio.fail_after(10):
             while not await bot.turns():
                 await anyio.sleep(0.01)
-        # The recall arrived just before the kill: it is stored, but no session saw it.
+        # The recall arrived just before the kill: the store has it, but no session saw it.
         await bot.store.messages.recall(LIN, asked.message_id)
     left = moments[-1].put(tmp_path / "killed")
     again = ScriptedModel([])

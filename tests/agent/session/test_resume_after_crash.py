@@ -90,7 +90,7 @@ async def test_an_interrupted_turn_goes_on_and_sends_nothing_twice(
 
 
 @pytest.mark.parametrize("acts", [True, False])
-async def test_a_turn_is_given_up_if_the_process_crashes_again_and_again(
+async def test_a_turn_is_given_up_if_the_process_crashes_many_times(
     folder: Path, boxes: BoxCache, acts: bool
 ) -> None:
     async def reply() -> AsyncIterator[str]:
@@ -126,8 +126,8 @@ async def test_a_turn_is_given_up_if_the_process_crashes_again_and_again(
 async def test_turns_that_were_cut_off_twice_run_one_after_another(
     folder: Path, boxes: BoxCache, stopped: bool
 ) -> None:
-    """One of these turns may have caused the crashes. If they ran at the same time, each further
-    crash would also cost the other turns one of their attempts."""
+    """One of these turns may have caused the crashes. If the turns ran at the same time, each
+    further crash would use up an attempt of every turn."""
     chats = [ChatKey.parse(f"fake-private_{name}") for name in ("mei", "ken", "ann")]
     asked: list[str] = []
     go_on = anyio.Event()
@@ -156,7 +156,7 @@ async def test_turns_that_were_cut_off_twice_run_one_after_another(
     async with running_bot(folder, boxes, ScriptedModel(reply), recover=True) as bot:
         await until(lambda: len(asked) == 1)
         assert await bot.ask("I am ann", chats[2], user="ann") == ["hello ann"]
-        assert len(asked) == 1, "the other one waits"
+        assert len(asked) == 1, "only one of the turns may run at a time"
         waits = next(chat for chat in chats[:2] if chat.native_id not in asked)
         if stopped:
             assert await bot.ask("/stop", waits, user=waits.native_id) == ["Stopped."]

@@ -151,7 +151,7 @@ async def test_all_messages_during_a_turn_reach_its_next_step(
         report = text_of(model.requests[1], from_message=-1)
         assert report.index("> make it two") < report.index("> no, three")
         assert "> looking" in report
-        # The second step has shown them, so no further turn answers them.
+        # The second step has shown these messages, so no further turn answers them.
         await anyio.sleep(0.05)
         assert len(model.requests) == 2
 
@@ -266,12 +266,15 @@ async def test_stop_drops_what_was_asked_before_it(folder: Path, boxes: BoxCache
         assert await bot.store.turns.unanswered(since=0) == []
 
 
-async def test_stop_does_nothing_where_no_turn_runs(folder: Path, boxes: BoxCache) -> None:
+async def test_stop_does_nothing_in_a_chat_without_a_running_turn(
+    folder: Path, boxes: BoxCache
+) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
         await bot.say("/stop")
         await until(lambda: bool(bot.said()))
         assert bot.said() == ["Nothing is running here."]
-        await bot.say("/stop", GROUP)  # it may be meant for another bot, so this one stays silent
+        # the command may be meant for another bot, so this one stays silent
+        await bot.say("/stop", GROUP)
         await anyio.sleep(0.05)
         assert bot.said(GROUP) == []
 
@@ -305,7 +308,7 @@ async def test_stop_drops_a_question_that_a_hook_still_checks(
 # --- recalled, hidden, forced ---------------------------------------------------------------------
 
 
-async def test_a_recalled_message_leaves_the_prompt(folder: Path, boxes: BoxCache) -> None:
+async def test_a_recalled_message_is_removed_from_the_prompt(folder: Path, boxes: BoxCache) -> None:
     async def first() -> AsyncIterator[str]:
         await bot.inbox.recall(LIN, "secret")
         yield fence("print('hm')")
@@ -429,7 +432,7 @@ async def test_a_turn_that_waits_too_long_for_a_free_slot_is_closed_with_a_reaso
         assert await bot.ask("now?", other, user="mei") == ["welcome"]
     async with running_bot(folder, boxes, ScriptedModel([]), recover=True) as bot:
         await anyio.sleep(0.1)
-        assert bot.said(other) == [], "it is closed for a restart too"
+        assert bot.said(other) == [], "the closed turn is not resumed after a restart"
 
 
 # --- idle sessions, activity, language ------------------------------------------------------------

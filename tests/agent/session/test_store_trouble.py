@@ -1,4 +1,4 @@
-"""The store cannot write for a while. Afterwards every question is answered without a restart."""
+"""The store cannot write for a while. After that, every question is answered without a restart."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ async def test_a_turn_that_could_not_be_stored_begins_when_the_store_can_write(
             assert await bot.turns() == []
             with anyio.move_on_after(2.5):
                 await until_said(bot, "here I am")
-            assert len(model.requests) <= 1, "each try was paid for"
+            assert len(model.requests) <= 1, "each further try would cost a request to the model"
             assert bot.said() == []
         await until_said(bot, "here I am")
         assert bot.said() == ["here I am"]
@@ -57,7 +57,7 @@ async def test_a_turn_that_could_not_be_stored_begins_when_the_store_can_write(
 
 
 @pytest.mark.long
-async def test_after_a_turn_whose_end_could_not_be_stored_the_next_one_runs(
+async def test_after_a_turn_whose_end_could_not_be_stored_the_next_turn_runs(
     folder: Path, boxes: BoxCache
 ) -> None:
     held = unwritable(folder)
@@ -82,7 +82,9 @@ async def test_after_a_turn_whose_end_could_not_be_stored_the_next_one_runs(
             await bot.say("do it")
             with anyio.move_on_after(2):
                 async for activity in activities:
-                    assert activity != Working(LIN, busy=False), "it cannot be closed yet"
+                    assert activity != Working(LIN, busy=False), (
+                        "the turn cannot be closed before its end is stored"
+                    )
         held.__exit__(None, None, None)
         await until_said(bot, "Something went wrong inside me")
         assert (await bot.last_turn()).stop == "internal"

@@ -119,7 +119,7 @@ def test_each_searched_end_has_a_thousand_characters(before: int, is_called: boo
     assert bool(called_name(record(words), NAMES)) is is_called
     assert bool(called_name(record(words[::-1]), NAMES)) is is_called
     assert called_name(record(f"{'一' * 999}喵喵{'一' * 999}"), NAMES), (
-        "a message of 2,000 is read whole"
+        "a message of 2,000 characters is searched whole"
     )
 
 
@@ -165,7 +165,7 @@ def test_decide_does_not_wait_for_other_people() -> None:
     assert choose(asked, other, now=10.95) == StartTurn(asked.record, NAMED)
 
 
-def test_a_person_who_never_stops_typing_is_answered_at_the_longest_wait() -> None:
+def test_a_person_who_never_stops_typing_is_answered_after_the_longest_wait() -> None:
     pending = [
         PendingMessage(record("nekro"), 10.0),
         *(PendingMessage(record("..."), 10 + n / 2) for n in range(13)),

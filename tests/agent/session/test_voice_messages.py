@@ -32,7 +32,7 @@ def _text(record: Record) -> str:
     return "".join(each.text for each in record.segments if isinstance(each, Voice))
 
 
-async def test_a_spoken_question_is_answered(folder: Path, boxes: BoxCache) -> None:
+async def test_a_question_in_a_voice_message_is_answered(folder: Path, boxes: BoxCache) -> None:
     transcriber = FakeTranscriber("How late is it?")
     model = ScriptedModel(["Half past nine."])
     async with running_bot(folder, boxes, model, transcriber=transcriber) as bot:
@@ -94,7 +94,7 @@ async def test_a_turn_waits_for_a_slow_transcriber_up_to_a_limit(
         with anyio.fail_after(30):
             while not _text(await newest(bot)):
                 await anyio.sleep(0.005)
-        # Words that arrive late are stored too: the next prompt has them.
+        # Words that arrive late are stored too, so the next prompt has them.
         await bot.ask("well?")
         assert "> too late" in bot.prompt()
         assert len(await bot.turns()) == 2
@@ -115,7 +115,7 @@ async def test_text_sent_during_a_transcription_is_answered_too(
         assert "> quickly, please" in bot.prompt()
 
 
-async def test_a_voice_left_by_a_killed_process_is_transcribed(
+async def test_a_voice_that_a_killed_process_had_not_transcribed_is_transcribed(
     folder: Path, boxes: BoxCache
 ) -> None:
     transcriber = FakeTranscriber("still here", go=anyio.Event())

@@ -63,7 +63,9 @@ async def test_each_person_is_answered_once_in_turns_of_their_own(
         assert sorted(wishes.seen) == sorted(asked)
         for user in people:
             theirs = [wish for wish in wishes.seen if wish[0] == user]
-            assert theirs == [wish for wish in asked if wish[0] == user], "in order"
+            assert theirs == [wish for wish in asked if wish[0] == user], (
+                "the questions of one person are answered in order"
+            )
         left = [each for chat in await bot.store.turns.unanswered(since=0) for each in chat.records]
         assert not any(record.to_bot for record in left)
 
@@ -93,7 +95,7 @@ async def test_a_person_who_asks_again_and_again_does_not_starve_others(
         await bot.say("please", GROUP, user="ken", to_bot=True)
         bot.typed(GROUP)
         await until(lambda: len(wishes.seen) >= 2)
-        assert ("ken", "please") in wishes.seen[:2], "his came before all that she asked later"
+        assert ("ken", "please") in wishes.seen[:2], "his question came before her later ones"
 
 
 # --- a crash --------------------------------------------------------------------------------------
@@ -130,7 +132,7 @@ async def _after_a_kill(folder: Path, boxes: BoxCache, platform: Platform) -> tu
 
 
 @pytest.mark.parametrize("tries", [4, pytest.param(30, marks=pytest.mark.long)])
-async def test_a_kill_at_any_moment_loses_no_ones_question(
+async def test_a_kill_at_any_moment_loses_no_question(
     folder: Path, boxes: BoxCache, tmp_path: Path, tries: int
 ) -> None:
     platform = Platform()
@@ -180,9 +182,7 @@ async def _cut_off(folder: Path, boxes: BoxCache) -> AsyncIterator[Bot]:
         yield bot
 
 
-async def test_a_resumed_turn_still_answers_the_person_who_asked(
-    folder: Path, boxes: BoxCache
-) -> None:
+async def test_a_resumed_turn_answers_the_person_who_asked(folder: Path, boxes: BoxCache) -> None:
     wishes = Wishes()
 
     async with _cut_off(folder, boxes) as bot:
@@ -209,7 +209,8 @@ async def test_giving_up_a_turn_loses_no_other_persons_question(
         await bot.store.turns.seen(turn.turn_id, turn.through_seq + 100)
         for _ in range(19):
             await bot.store.turns.resume(turn.turn_id)
-    # The first start gives the turn up. The second start simulates a crash right after that.
+    # The first start gives the turn up. The second start simulates a crash right after the first
+    # one.
     for _ in range(2):
         model = ScriptedModel([_stuck()])
         async with running_bot(folder, boxes, model, recover=True, trigger=LONG) as bot:

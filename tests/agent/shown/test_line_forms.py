@@ -1,4 +1,5 @@
-"""Lines of stored prompts are written today as they were written when the prompts were sent."""
+"""Lines of stored prompts are written in the form in which they were sent, also by later
+versions."""
 
 from datetime import UTC
 
@@ -92,8 +93,8 @@ FIRST = [
         '[system] at 09-09 01:46:40\n+ 1 forwarded messages\n+   "Ann": "old"',
     ),
 ]
-"""Records, their marks, and their lines in form 1. Do not change a line: prompts that are stored
-show it. Add a form instead (`nekro_core.agent.prompt.lines`)."""
+"""Records, their marks, and their lines in form 1. Do not change a line, because stored prompts use
+this form. Add a new form instead (`nekro_core.agent.prompt.lines`)."""
 
 
 @pytest.mark.parametrize(("record", "mark", "line"), FIRST)
@@ -172,7 +173,7 @@ SECOND = [
         "#1 01:46 Lin NEW\n> x",
     ),
 ]
-"""The same for form 2."""
+"""Records, their marks, and their lines in form 2."""
 
 
 @pytest.mark.parametrize(("record", "marks", "line"), SECOND)
@@ -184,7 +185,7 @@ def test_form_2_never_changes(record: Record, marks: LineMarks, line: str) -> No
     st.integers(0, 2), st.integers(0, 31), st.booleans(), st.booleans(), st.booleans(),
     st.booleans(), st.integers(0, 2**40),
 )  # fmt: skip
-def test_the_marks_of_a_line_are_read_as_they_were_written(
+def test_the_marks_of_a_line_are_read_back_unchanged(
     task: int,
     why: int,
     introduced: bool,
@@ -203,9 +204,9 @@ def test_the_marks_of_a_line_are_read_as_they_were_written(
         replies_to=replies_to,
     )
     assert LineMarks.of_number(marks.number()) == marks
-    assert marks.number() < 2**53, "JSON has no larger whole numbers"
+    assert marks.number() < 2**53, "JSON cannot hold larger whole numbers exactly"
     assert task_of(marks.number()) == task
 
 
-def test_the_present_form_is_known() -> None:
+def test_the_newest_form_is_known() -> None:
     assert max(LINE_FORMS) == LINE_FORM

@@ -1,4 +1,5 @@
-"""What the model was shown is made again byte for byte, from records and parts."""
+"""The prompts that the model was shown are made again byte for byte, from stored records and
+parts."""
 
 import uuid
 from collections.abc import AsyncIterator, Sequence
@@ -142,7 +143,7 @@ async def test_a_prompt_is_the_same_after_a_restart_and_after_later_messages(
     assert [each.json for each in prompts] == sent
 
 
-async def test_what_was_shown_is_stored_also_if_the_model_does_not_answer(
+async def test_a_prompt_is_stored_also_if_the_model_does_not_answer(
     folder: Path, boxes: BoxCache
 ) -> None:
     refused = Answer(status=400, error={"message": "no such model"})
@@ -169,7 +170,7 @@ async def test_a_text_that_a_plugin_changed_is_made_again(folder: Path, boxes: B
     assert prompt.body["top_k"] == 5
 
 
-async def test_an_edited_message_of_the_bot_is_shown_as_it_was(
+async def test_an_edited_message_of_the_bot_is_shown_with_the_text_that_the_model_saw(
     folder: Path, boxes: BoxCache
 ) -> None:
     async with talking(folder, boxes, [answer("one"), answer("two")]) as (bot, server):
@@ -246,7 +247,8 @@ async def test_a_prompt_of_a_newer_version_is_refused_and_not_shown_wrongly(
         assert after is not None
         assert after.exact
         assert after.previous is None
-        # An erasure removes what it cannot read. Another form of lines is no hindrance.
+        # An erasure also removes parts that it cannot read. An unknown form of lines does not stop
+        # it.
         await erase(bot, GROUP, "anne7")
         (row,) = await bot.store.prompts.of_turn(turn.turn_id)
         assert row.recipe == "" or row.recipe.startswith("[3,")
@@ -268,7 +270,7 @@ async def test_a_part_of_a_newer_version_is_refused_and_erased(
             await viewer.shown(turn.turn_id, 0)
         await erase(bot, GROUP, "anne7")
         left = await bot.store.erasing._database.read("SELECT hash FROM prompt_parts")
-        assert list(left) == [], "nothing says whose words they had"
+        assert list(left) == [], "an unreadable part may hold the person's words"
 
 
 async def test_equal_texts_are_stored_once(folder: Path, boxes: BoxCache) -> None:

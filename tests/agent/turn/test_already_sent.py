@@ -1,5 +1,5 @@
-"""A message that was sent before a restart is not sent again: the code gets its stored receipt.
-Each stored delivery replaces only one send."""
+"""A message that was sent before a restart is not sent again: the code that sends it again gets the
+stored receipt. Each stored delivery replaces only one send."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -55,7 +55,7 @@ def row(*segments: Segment, position: int = 0, **more: Any) -> DeliveryRow:
     )
 
 
-async def test_a_message_sent_before_is_not_sent_again_but_its_second_copy_is() -> None:
+async def test_a_message_that_was_sent_before_is_skipped_once_and_its_second_copy_is_sent() -> None:
     wire = Wire()
     once = DeduplicatingSender(wire, [row(Text("ha"))])
     (receipt,) = await once.send(LIN, (Text("ha"),))
@@ -124,11 +124,11 @@ async def test_a_message_sent_after_a_dropped_one_is_recognized() -> None:
     assert wire.sent == []
 
 
-async def test_two_messages_are_not_taken_for_one_message_with_the_words_of_both() -> None:
+async def test_two_stored_messages_do_not_count_as_one_message_with_the_words_of_both() -> None:
     wire = Wire()
     once = DeduplicatingSender(wire, [row(Text("one ")), row(Text("two"))])
     await once.send(LIN, (Text("one two"),))
-    assert len(wire.sent) == 1, "two messages are not the one that has the words of both"
+    assert len(wire.sent) == 1, "the joined message was not sent before"
     assert len(await once.send(LIN, (Text("two"),))) == 1
     assert len(await once.send(LIN, (Text("one "),))) == 1
     assert len(wire.sent) == 1
@@ -175,7 +175,7 @@ async def test_only_adjacent_texts_are_joined() -> None:
     assert wire.sent == [(LIN, (Text("ab"), ann))]
 
 
-# ---- whether a killed process had already answered
+# ---- had a killed process already answered?
 
 
 def run(run_id: str = "r", stop: str = "finished", output: str = "") -> RunRecord:

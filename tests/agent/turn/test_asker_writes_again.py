@@ -1,4 +1,4 @@
-"""The asker corrects themselves while the model writes."""
+"""The person who asked corrects the question while the model writes the answer."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -95,7 +95,9 @@ async def test_a_correction_in_a_later_step_keeps_the_variables(
         assert bot.said() == ["43"]
 
 
-async def test_other_peoples_lines_wait(folder: Path, boxes: BoxCache) -> None:
+async def test_a_line_of_another_person_waits_for_the_next_turn(
+    folder: Path, boxes: BoxCache
+) -> None:
     over = anyio.Event()
 
     async def reply() -> AsyncIterator[str]:
@@ -114,7 +116,7 @@ async def test_other_peoples_lines_wait(folder: Path, boxes: BoxCache) -> None:
 
 
 @pytest.mark.parametrize("what", ["to another", "taken by a plugin", "by setting"])
-async def test_lines_that_correct_nothing_do_not_restart(
+async def test_a_line_that_corrects_nothing_does_not_restart_the_request(
     folder: Path, boxes: BoxCache, what: str
 ) -> None:
     over = anyio.Event()
@@ -147,7 +149,7 @@ async def test_lines_that_correct_nothing_do_not_restart(
         assert bot.said(GROUP) == ["a card"]
 
 
-async def test_a_person_who_never_pauses_is_answered_after_five_restarts(
+async def test_a_person_who_corrects_again_and_again_is_answered_after_five_restarts(
     folder: Path, boxes: BoxCache
 ) -> None:
     over = anyio.Event()

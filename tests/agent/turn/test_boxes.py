@@ -1,4 +1,4 @@
-"""A chat's box: its files are saved between uses, uploads are in it, and few boxes stay open."""
+"""A chat's box: its files are saved between uses, it has the uploads, and few boxes stay open."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from tests.sandbox.named.memory_boxes import MemorySource
 
 LIN = ChatKey.parse("fake-private_lin")
 EARLY = TriggerSettings(debounce_s=0.2)
-"""With this wait for more text, a step is prepared before its turn begins."""
+"""The bot waits this long for more text, so a step is prepared before its turn begins."""
 MEI = ChatKey.parse("fake-private_mei")
 
 
@@ -45,7 +45,9 @@ async def note(boxes: ChatBoxes, chat: ChatKey) -> str:
     return text.decode()
 
 
-async def test_a_box_is_used_again_and_its_files_outlive_it(folder: Path, boxes: BoxCache) -> None:
+async def test_a_box_is_used_again_and_its_files_are_kept_after_its_end(
+    folder: Path, boxes: BoxCache
+) -> None:
     clock = Clock()
     made = ChatBoxes(boxes, folder, AgentSettings(box_idle_s=10), clock=clock)
     await keep(made, LIN, "milk")
@@ -98,7 +100,7 @@ async def test_a_plugin_that_opens_the_box_before_the_run_finds_the_uploads(
     await made.aclose()
 
 
-async def test_an_unchanged_box_leaves_no_saved_file(folder: Path, boxes: BoxCache) -> None:
+async def test_a_box_without_changes_leaves_no_saved_file(folder: Path, boxes: BoxCache) -> None:
     made = ChatBoxes(boxes, folder, AgentSettings(), clock=Clock())
     kept = await made.open(LIN)
     await made.close(LIN, kept, changed=True)

@@ -59,6 +59,10 @@ async def test_a_message_is_answered_by_code_that_sends(folder: Path, boxes: Box
         ("await chat.send_channel_message('no fence')", ["no fence"]),
         ("print('hello')", ["print('hello')"]),
         (fence("pass"), []),
+        ("pass", []),
+        ("\npass\n", []),
+        ("Pass.", ["Pass."]),
+        ("pass the salt", ["pass the salt"]),
         ("```python\nsend_channel_message('unclosed')", ["unclosed"]),
         ("~~~python\nsend_channel_message('a')\n~~~", ["a"]),
         ("<code>\nsend_channel_message('a')\n</code>", ["a"]),
@@ -142,7 +146,7 @@ async def test_a_huge_reply_on_a_platform_without_files_is_sent_in_parts(
     async with running_bot(folder, boxes, ScriptedModel([words]), adapter=adapter) as bot:
         said = await bot.ask("hi")
         assert " ".join(said).split() == words.split()
-        assert len(said) > 8  # more than one run may send
+        assert len(said) > 8  # these are more messages than one run may send
         (*parts, last) = await bot.store.runs.of_turn((await bot.last_turn()).turn_id)
         assert {run.stop for run in parts} == {"said_part"}
         assert last.stop == "said"
@@ -197,7 +201,7 @@ async def test_after_too_many_failing_repairs_the_chat_gets_a_sentence(
         assert await bot.ask("?") == ["I tried 2 more times and could not get this to work."]
         assert len(model.requests) == 3
         assert (await bot.last_turn()).stop == "limit_repairs"
-        # The run that sent the sentence leads the operator to the failed runs of the turn.
+        # The operator finds the failed runs of the turn through the run that sent this sentence.
         (line,) = [r for r in await bot.store.messages.newest(LIN, 9) if r.author is Author.BOT]
         runs = await bot.store.runs.beside(line.run_id)
         assert [bool(run.error) for run in runs] == [True, True, True, False]
@@ -338,7 +342,7 @@ async def test_a_send_without_an_answer_is_shown_as_unknown_and_not_repeated(
         assert '+ unknown whether it arrived: "maybe"' in bot.prompt()
 
 
-async def test_files_of_a_box_outlive_it(folder: Path, boxes: BoxCache) -> None:
+async def test_files_of_a_box_are_kept_after_its_end(folder: Path, boxes: BoxCache) -> None:
     write = fence("open('note.txt', 'w').write('milk')\nsend_channel_message('kept')")
     read = fence("send_channel_message(open('/app/shared/note.txt').read())")
     async with running_bot(folder, boxes, ScriptedModel([write])) as bot:

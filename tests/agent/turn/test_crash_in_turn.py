@@ -15,7 +15,7 @@ from nekro_core.llm.model import ChatRequest
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.policy.settings import TriggerSettings
-from tests.agent.bot import LIN, fence, running_bot, text_of
+from tests.agent.bot import LIN, SOON_SETTLED, fence, running_bot, text_of
 from tests.agent.conftest import BoxCache
 from tests.delivery.fakes import message
 from tests.delivery.outbound.killed_processes import watched
@@ -33,7 +33,7 @@ async def book_a_table(_ctx: AgentCtx, people: int) -> str:
     return f"table for {people}"
 
 
-async def test_the_model_is_told_of_calls_before_a_crash(
+async def test_the_model_is_told_which_calls_were_made_before_a_crash(
     folder: Path, boxes: BoxCache, tmp_path: Path
 ) -> None:
     code = "print(book_a_table(people=2))\nbook_a_table(people=7)"
@@ -50,7 +50,7 @@ async def test_the_model_is_told_of_calls_before_a_crash(
                         break
                     await anyio.sleep(0.01)
         assert [call.outcome for call in calls] == ["ok", ""]
-    # The files as a kill would have left them, not as the bot's own end left them.
+    # Take the files as a kill leaves them, not as the regular end of the bot left them.
     left = moments[-1].put(tmp_path / "killed")
     model = ScriptedModel([fence("send_channel_message('both are booked')")])
     async with running_bot(left, boxes, model, tools=tools, recover=True) as bot:
@@ -69,7 +69,7 @@ async def test_the_model_is_told_of_calls_before_a_crash(
 
 
 def one_answer(request: ChatRequest) -> str:
-    """A model that answers each question in its prompt that the prompt shows no answer to."""
+    """A model that answers each question of its prompt for which the prompt shows no answer."""
     prompt = text_of(request, from_message=1)
     todo = [word for word in ("one", "two") if f"ask {word}" in prompt]
     done = [word for word in todo if f"answer {word}" in prompt]
@@ -78,11 +78,13 @@ def one_answer(request: ChatRequest) -> str:
 
 
 async def answered(folder: Path, boxes: BoxCache, shows: list[PlatformMessage]) -> Platform:
-    """Start the next process. Returns the platform when the process has nothing more to do."""
+    """Start the next process. Return the platform when the process has nothing more to do."""
     platform = Platform(shows=[*shows])
     model = ScriptedModel(one_answer)
     adapter = AskedAdapter(platform)
-    async with running_bot(folder, boxes, model, adapter=adapter, recover=True) as bot:
+    async with running_bot(
+        folder, boxes, model, adapter=adapter, delivery=SOON_SETTLED, recover=True
+    ) as bot:
         with anyio.fail_after(30):
             while True:
                 idle = not bot.sessions.at_work(LIN)
@@ -134,7 +136,7 @@ async def test_a_question_after_a_turn_that_is_given_up_is_answered(
         for _ in range(19):
             await bot.store.turns.resume(turn.turn_id)
         await bot.accept(message(LIN, "ask two", message_id="2", time=time.time()))
-    # After so many kills, the next process closes the turn and answers the later message.
+    # After these kills, the next process closes the turn and answers the later message.
     async with running_bot(folder, boxes, ScriptedModel(one_answer), recover=True) as bot:
         with anyio.fail_after(30):
             while len(bot.said()) < 2:

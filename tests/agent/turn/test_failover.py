@@ -1,4 +1,5 @@
-"""A turn with a chain of models: the next one answers, and the operator can see why."""
+"""A turn with a chain of models: if a model fails, the next one answers, and the operator sees
+why."""
 
 from pathlib import Path
 
@@ -112,7 +113,7 @@ async def test_a_small_model_that_stands_in_gets_a_short_prompt_of_its_own(
     assert len(text_of(short)) < len(text_of(long))
 
 
-async def test_a_reply_without_a_word_goes_to_the_next_model_unless_people_have_an_answer(
+async def test_an_empty_reply_goes_to_the_next_model_unless_people_have_an_answer(
     folder: Path, boxes: BoxCache
 ) -> None:
     first = ScriptedModel(

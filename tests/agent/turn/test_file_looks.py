@@ -1,4 +1,4 @@
-"""The model is told what is in a posted file, before it opens the file."""
+"""The prompt describes the content of a posted file, before the model opens the file."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ async def post(bot: Bot, name: str, data: bytes, text: str) -> None:
         await bot.accept(message(LIN, segments=(File(media), Text(text)), message_id=name))
 
 
-async def test_a_posted_table_is_described_in_the_first_prompt_and_found_under_its_ending(
+async def test_the_first_prompt_describes_a_posted_table_and_code_finds_it_by_its_ending(
     folder: Path, boxes: BoxCache
 ) -> None:
     # A box is used again by later tests, so other files may be in it.
@@ -37,10 +37,12 @@ async def test_a_posted_table_is_described_in_the_first_prompt_and_found_under_i
         assert isinstance(file, File)
         assert file.media.look.startswith("a table of 3 lines")
         await bot.ask("thanks")
-        assert bot.prompt(1).count("in it:") == 2  # it was kept
+        assert bot.prompt(1).count("in it:") == 2  # the later prompt still has the description
 
 
-async def test_a_damaged_file_says_so_and_the_turn_goes_on(folder: Path, boxes: BoxCache) -> None:
+async def test_a_damaged_file_is_reported_to_the_model_and_the_turn_continues(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel(["This PDF is damaged."])
     async with running_bot(folder, boxes, model) as bot:
         await post(bot, "x.pdf", b"%PDF-1.7 garbage", "what does it say?")

@@ -1,4 +1,4 @@
-"""Plain words are sent while the model writes the rest of them."""
+"""Prose is sent paragraph by paragraph while the model writes the rest of its reply."""
 
 import dataclasses
 from collections.abc import AsyncIterator, Sequence
@@ -23,8 +23,8 @@ CODE = AgentSettings()
 
 
 class EditingAdapter(FakeAdapter):
-    """A platform on which sent messages can be edited. ``shown`` are its messages as people see
-    them, and ``seen`` everything that people saw, in order."""
+    """A platform on which sent messages can be edited. ``shown`` has the messages as people see
+    them, and ``seen`` has every text that people saw, in order."""
 
     def __init__(self, **more: int) -> None:
         super().__init__(**{"text_length": 4000, **more})  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ async def test_the_first_paragraph_is_sent_before_the_model_has_written_the_seco
             await bot.say("why is the sky blue?")
             await told.write(FIRST, "\n\n", SECOND[:1])
             await until(lambda: bot.said() == [FIRST.strip()])
-            assert model.open_streams == 1  # the model has not finished
+            assert model.open_streams == 1  # the model still writes
             await told.write(SECOND[1:])
             told.end()
         assert bot.said() == [FIRST.strip(), SECOND]
@@ -116,7 +116,7 @@ async def test_where_messages_can_be_edited_the_words_are_one_message_that_grows
         assert plain_text(record.segments) == adapter.seen[-1]
 
 
-async def test_a_setting_turns_it_off(folder: Path, boxes: BoxCache) -> None:
+async def test_a_setting_turns_the_early_sending_off(folder: Path, boxes: BoxCache) -> None:
     told = Told()
     settings = AgentSettings(stream_words=False)
     async with running_bot(folder, boxes, ScriptedModel([told.stream()]), settings=settings) as bot:
@@ -130,7 +130,7 @@ async def test_a_setting_turns_it_off(folder: Path, boxes: BoxCache) -> None:
         assert bot.said() == [f"{FIRST}\n\n{SECOND}"]
 
 
-async def test_if_a_block_follows_what_was_sent_stays_and_the_step_is_told(
+async def test_if_a_code_block_follows_the_sent_words_stay_and_the_next_step_is_told(
     folder: Path, boxes: BoxCache
 ) -> None:
     told = Told()
@@ -165,7 +165,7 @@ async def test_words_that_the_code_after_them_sends_again_are_sent_once(
         assert bot.said() == [FIRST.strip()]
 
 
-async def test_words_before_a_native_call_are_out_before_the_call_is_known(
+async def test_words_before_a_native_call_are_sent_before_the_call_arrives(
     folder: Path, boxes: BoxCache
 ) -> None:
     told = Told()
@@ -192,7 +192,7 @@ async def test_words_before_a_native_call_are_out_before_the_call_is_known(
         "[no reply]\n\n" + FIRST + "\n\n",
     ],
 )
-async def test_what_may_be_no_words_is_not_sent_before_its_end(
+async def test_text_that_may_be_code_is_not_sent_before_the_end_of_the_reply(
     folder: Path, boxes: BoxCache, reply: str
 ) -> None:
     told = Told()
@@ -207,7 +207,7 @@ async def test_what_may_be_no_words_is_not_sent_before_its_end(
         told.end()
 
 
-async def test_a_message_that_has_grown_too_long_is_followed_by_another(
+async def test_when_a_growing_message_gets_too_long_a_second_message_follows(
     folder: Path, boxes: BoxCache
 ) -> None:
     told, adapter = Told(), EditingAdapter(text_length=300)
@@ -255,7 +255,9 @@ async def test_words_that_the_platform_refuses_are_sent_again_as_a_whole(
         assert bot.said() == [f"{FIRST}\n\n{SECOND}"]
 
 
-async def test_a_long_reply_fills_no_group_with_messages(folder: Path, boxes: BoxCache) -> None:
+async def test_a_long_reply_does_not_fill_the_chat_with_messages(
+    folder: Path, boxes: BoxCache
+) -> None:
     reply = "\n\n".join(f"{number}. {SECOND}" for number in range(1, 41))
     async with running_bot(folder, boxes, ScriptedModel([reply])) as bot:
         said = await bot.ask("forty reasons")
@@ -263,7 +265,7 @@ async def test_a_long_reply_fills_no_group_with_messages(folder: Path, boxes: Bo
         assert " ".join(said).split() == reply.split()
 
 
-async def test_a_reply_that_breaks_off_says_so_in_the_message_that_has_grown(
+async def test_a_reply_that_breaks_off_ends_with_a_notice_in_the_same_message(
     folder: Path, boxes: BoxCache
 ) -> None:
     adapter = EditingAdapter()

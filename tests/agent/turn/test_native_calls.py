@@ -1,4 +1,4 @@
-"""The parts of tool mode: names of functions, results as text, calls as people read them."""
+"""The parts of tool mode: names of functions, results as text, and calls in a form for people."""
 
 import json
 from dataclasses import dataclass
@@ -126,7 +126,7 @@ def test_an_endless_or_huge_result_is_cut() -> None:
     assert len(value_text([[1] * 1000] * 1000)) < 400_000
 
 
-def test_a_call_is_written_as_people_read_it() -> None:
+def test_a_call_is_written_in_a_form_for_people() -> None:
     written = [
         FunctionCall(call_id="1", name="send", arguments={"text": "it's\n", "n": 2}),
         FunctionCall(call_id="2", name="x\nimport os", arguments={"a=1, b": 2}),
@@ -156,7 +156,7 @@ async def test_a_send_waits_until_the_calls_before_it_have_sent_or_ended() -> No
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(order.of(2).send, LIN, (Text("last"),))
         tasks.start_soon(order.of(1).send, LIN, (Text("second"),))
-        for _ in range(5):  # until both wait
+        for _ in range(5):  # until both sends wait
             await anyio.lowlevel.checkpoint()
         assert sender.left == []
         order.over(0)

@@ -1,4 +1,5 @@
-"""Tool mode: the model calls functions natively, several at one time, and each is answered once."""
+"""Tool mode: the model calls functions natively, several at the same time. Each call gets one
+result."""
 
 import re
 from collections.abc import AsyncIterator
@@ -214,7 +215,9 @@ async def test_a_list_from_a_function_that_sent_a_message_is_shown_to_the_model(
         assert await bot.ask("what is there?") == ["One moment", "a and b"]
 
 
-async def test_a_behavior_beside_text_needs_no_further_reply(folder: Path, boxes: BoxCache) -> None:
+async def test_a_behavior_with_text_beside_it_needs_no_further_reply(
+    folder: Path, boxes: BoxCache
+) -> None:
     @kind_of("behavior")
     async def set_note(_ctx: AgentCtx) -> str:
         """Note."""
@@ -226,7 +229,8 @@ async def test_a_behavior_beside_text_needs_no_further_reply(folder: Path, boxes
     async with running_bot(folder, boxes, model, tools=[set_note], settings=TOOLS_MODE) as bot:
         assert await bot.ask("note it") == ["I noted it."]
         assert len(model.requests) == 1
-        assert await bot.ask("again") == ["Noted again."]  # the call alone was no answer
+        # without words, the call did not count as an answer
+        assert await bot.ask("again") == ["Noted again."]
 
 
 async def test_a_confirmed_promise_needs_no_further_reply(folder: Path, boxes: BoxCache) -> None:
@@ -254,9 +258,11 @@ async def test_a_confirmed_promise_needs_no_further_reply(folder: Path, boxes: B
     async with running_bot(folder, boxes, model, tools=[set_timer], settings=TOOLS_MODE) as bot:
         assert await bot.ask("in two minutes") == ["I will remind you in 2 minutes."]
         assert len(model.requests) == 1
-        failed = await bot.ask("an hour ago")
-        assert failed == ["I will remind you at once.", "Sorry, that time is over."]
-        assert await bot.ask("silently") == ["It is set."]  # nobody had got an answer
+        # A promise that cannot be kept is not sent.
+        assert await bot.ask("an hour ago") == ["Sorry, that time is over."]
+        assert "[note] Your words were not sent: a call beside them failed." in bot.prompt()
+        # people had got no words, so a last reply was requested
+        assert await bot.ask("silently") == ["It is set."]
 
 
 async def test_after_an_empty_reply_at_the_token_limit_the_model_is_told_so(
@@ -334,7 +340,7 @@ async def test_the_time_limit_of_the_turn_ends_handlers_too(folder: Path, boxes:
         assert [each.name for each in await recorded(bot)] == ["endless"]
 
 
-async def test_a_turn_whose_model_repeats_itself_ends(folder: Path, boxes: BoxCache) -> None:
+async def test_a_turn_ends_when_the_model_repeats_itself(folder: Path, boxes: BoxCache) -> None:
     settings = AgentSettings(mode="tools", turn=TurnSettings(max_steps=3))
     model = ScriptedModel(lambda _: calls(call("add", first=1, second=1)))
     async with running_bot(folder, boxes, model, tools=TOOLS, settings=settings) as bot:
@@ -343,7 +349,7 @@ async def test_a_turn_whose_model_repeats_itself_ends(folder: Path, boxes: BoxCa
         assert len(await recorded(bot)) == 3
 
 
-async def test_a_turn_whose_calls_all_fail_ends(folder: Path, boxes: BoxCache) -> None:
+async def test_a_turn_ends_when_all_its_calls_fail(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(lambda _: calls(call("nowhere")))
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
         await bot.ask("go")

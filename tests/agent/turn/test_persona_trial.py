@@ -1,4 +1,5 @@
-"""A persona is tried on a stored conversation: the model is asked once, and nothing is done."""
+"""A persona is tried on a stored conversation: the model is asked once, and nothing is sent or
+stored."""
 
 from pathlib import Path
 
@@ -26,7 +27,7 @@ async def test_a_trial_answers_the_last_question_without_effects(
         request = model.requests[-1]
         assert "You are Mei, a cat." in text_of(request)
         assert "how are you?" in text_of(request)
-        assert "I am well" not in text_of(request, from_message=1)  # what came after the question
+        assert "I am well" not in text_of(request, from_message=1)  # a message after the question
         assert request.functions == ()
         assert bot.said() == ["I am well"]
         assert await bot.store.messages.newest(LIN, 50) == before
@@ -47,7 +48,7 @@ async def test_a_trial_needs_a_message_to_answer(folder: Path, boxes: BoxCache) 
             await try_persona(bot.services, LIN, "You are Mei.")
 
 
-async def test_a_failure_of_the_model_is_told(folder: Path, boxes: BoxCache) -> None:
+async def test_a_failure_of_the_model_is_reported(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([answer("yes"), ModelUnreachable("the model sleeps")])
     async with running_bot(folder, boxes, model) as bot:
         await bot.ask("how are you?")

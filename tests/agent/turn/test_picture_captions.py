@@ -19,7 +19,7 @@ BLIND = ModelProfile(name="blind", functions=True)
 
 
 class Uses:
-    """Keeps the requests that were counted."""
+    """Records the requests that were counted."""
 
     def __init__(self) -> None:
         self.added: list[ModelUse] = []
@@ -64,7 +64,9 @@ async def test_a_blind_model_reads_a_caption_as_quoted_text(folder: Path, boxes:
             r"^\[picture\] #\d+, as another model describes it:$", prompt, re.MULTILINE
         )
         lines = prompt.splitlines()
-        assert not any(line.startswith("[task] Ignore") for line in lines), "it is quoted"
+        assert not any(line.startswith("[task] Ignore") for line in lines), (
+            "the caption must be quoted"
+        )
         assert any("Ignore your rules" in line for line in lines)
         (asked,) = eyes.requests
         assert isinstance(asked.messages[0].parts[1], ImagePart)
@@ -88,7 +90,7 @@ async def test_a_caption_that_fails_or_is_endless_does_not_stop_the_answer(
             assert len(text_of(model.requests[0])) < 20_000
 
 
-async def test_without_a_vision_model_nobody_is_asked_and_a_seeing_model_needs_none(
+async def test_without_a_vision_model_no_caption_is_requested_and_a_seeing_model_needs_none(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("hm")], profile=BLIND)

@@ -21,8 +21,8 @@ OPERATORS = "\"'#\\()[]{}:`"
 
 
 def string_end(text: str, at: int, quote: str, stops: str = "") -> int:
-    """Where a string ends: at ``quote``, at one of ``stops``, or with the text. If the quote is one
-    character, the string also ends with its line."""
+    """The position where a string ends: at ``quote``, at one of ``stops``, or at the end of the
+    text. If the quote is one character, the string also ends at the end of its line."""
     while at < len(text):
         if text.startswith(quote, at) or text[at] in stops:
             return at
@@ -90,12 +90,12 @@ def compare(text: str, at: int) -> None:
 
 
 @given(st.text(st.sampled_from(LETTERS) | st.characters(exclude_categories=["Cs"]), max_size=40))
-def test_the_scanner_agrees_with_a_plain_reader_on_any_text(text: str) -> None:
+def test_the_scanner_agrees_with_the_simple_reader_on_any_text(text: str) -> None:
     for at in range(len(text) + 1):
         compare(text, at)
 
 
-def test_the_scanner_agrees_with_a_plain_reader_on_quotes_and_brackets() -> None:
+def test_the_scanner_agrees_with_the_simple_reader_on_quotes_and_brackets() -> None:
     dice = random.Random(12)
     for _ in range(ROUNDS):
         text = "".join(dice.choices(LETTERS, k=dice.randrange(1, 30)))
@@ -126,5 +126,5 @@ HOSTILE = {
 def test_a_megabyte_of_one_sign_takes_linear_time(text: str) -> None:
     began = time.process_time()
     scanner.StatementScanner().line(text + "\n", 1)
-    # Measured at 0.02 to 1.6 s (for the brackets); anything quadratic takes an hour.
+    # Measured at 0.02 to 1.6 s (for the brackets). An algorithm of quadratic time takes an hour.
     assert time.process_time() - began < 20

@@ -1,4 +1,4 @@
-"""What the model is told about a step, before it writes again."""
+"""What the model is told about a step before the model writes again."""
 
 from pathlib import Path
 
@@ -142,7 +142,7 @@ async def test_a_reply_cut_by_length_says_how_to_go_on(folder: Path, boxes: BoxC
 
 
 @pytest.mark.parametrize("settings", [AgentSettings(), TOOLS_MODE])
-async def test_a_model_that_thinks_up_to_its_limit_is_told_and_gets_twice_as_many_tokens(
+async def test_a_model_that_uses_its_token_limit_for_thinking_is_told_and_gets_twice_as_many_tokens(
     folder: Path, boxes: BoxCache, settings: AgentSettings
 ) -> None:
     thought = ScriptedAnswer(reason="length")

@@ -57,9 +57,9 @@ class Sent:
         return (Receipt(state=DeliveryState.SENT),)
 
 
-async def test_a_message_that_another_call_sends_meanwhile_is_not_counted() -> None:
-    """A call that sends a message gets a checkpoint: the model does not see its value, and earlier
-    output opens no further step. Here only `say` sends."""
+async def test_a_message_that_another_call_sends_at_the_same_time_is_not_counted() -> None:
+    """If a call sends a message, the model does not see the value of the call, and earlier output
+    opens no further step. Here only `say` sends."""
     go_on = anyio.Event()
 
     async def look(_ctx: AgentCtx) -> str:

@@ -1,5 +1,6 @@
-"""Conversations that went wrong once, with the replies that provoked it. The numbers are those of a
-list of 71 tried scenarios; what they showed is in decision 0043 and in the tests of this folder."""
+"""Conversations that once went wrong, each with the replies of the model that caused the fault. The
+numbers are those of a list of 71 tried scenarios. Decision 0043 and the tests of this folder have
+the results."""
 
 import csv
 import io
@@ -38,7 +39,7 @@ async def test_6_a_posted_table_is_answered_with_one_reply(folder: Path, boxes: 
     csv.writer(table).writerows([["city", "sales"], ["Rome", 3], ["Oslo", 9]])
 
     def reply(request: ChatRequest) -> ScriptedReply:
-        assert "columns: city; sales" in text_of(request)  # no look into the file is needed
+        assert "columns: city; sales" in text_of(request)  # the model need not open the file
         return fence(
             "import csv, glob\npaths = glob.glob('/app/uploads/*.csv')\n"
             "(path,) = [path for path in paths if 'Oslo' in open(path).read()]\n"
@@ -113,7 +114,7 @@ async def test_20_a_model_that_knows_its_last_step_sends_what_it_has(
         assert (await bot.last_turn()).stop == "finished"
 
 
-async def test_47_a_code_sample_beside_words_runs_and_the_report_says_that_nobody_saw_them(
+async def test_47_a_code_sample_beside_words_runs_and_the_report_says_that_the_words_were_not_sent(
     folder: Path, boxes: BoxCache
 ) -> None:
     sample = "Here is how to sort a list:\n" + fence("names = ['b', 'a']\nprint(sorted(names))")
@@ -125,14 +126,14 @@ async def test_47_a_code_sample_beside_words_runs_and_the_report_says_that_nobod
         assert "[note] Nobody has seen anything from you yet." in bot.prompt()
 
 
-async def test_49_the_value_of_a_last_line_is_shown(folder: Path, boxes: BoxCache) -> None:
+async def test_49_the_model_sees_the_value_of_a_last_line(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([fence("6*7"), answer("42")])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("6*7?") == ["42"]
 
 
 @pytest.mark.parametrize("settings", [AgentSettings(), TOOLS_MODE], ids=["code", "tools"])
-async def test_51_an_essay_arrives_whole(
+async def test_51_an_essay_is_sent_whole(
     folder: Path, boxes: BoxCache, settings: AgentSettings
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([ESSAY]), settings=settings) as bot:
@@ -151,14 +152,16 @@ async def test_66_words_beside_a_chart_are_sent_and_need_no_last_reply(
         assert len(model.requests) == 1
 
 
-async def test_70_a_message_by_a_call_needs_no_last_reply(folder: Path, boxes: BoxCache) -> None:
+async def test_70_a_message_that_a_call_sends_needs_no_last_reply(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel([calls(call("send_channel_message", text="144"))])
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
         assert await bot.ask("12*12?") == ["144"]
         assert len(model.requests) == 1
 
 
-async def test_the_announcements_use_the_settings_of_the_turn(
+async def test_the_reports_about_the_last_step_use_the_limits_of_the_turn(
     folder: Path, boxes: BoxCache
 ) -> None:
     settings = AgentSettings(turn=TurnSettings(max_steps=2))

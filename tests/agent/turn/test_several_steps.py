@@ -1,4 +1,5 @@
-"""A turn takes more steps while its code has output for the model, all in one interpreter."""
+"""A turn takes more steps while its code has output for the model. All steps share one
+interpreter."""
 
 from pathlib import Path
 
@@ -59,6 +60,28 @@ async def test_the_same_output_twice_in_a_row_ends_the_turn(folder: Path, boxes:
         assert (await bot.last_turn()).stop == "finished"
 
 
+async def test_a_confirmation_after_the_answer_leads_to_no_further_step(
+    folder: Path, boxes: BoxCache
+) -> None:
+    @kind_of("tool", confirms=True)
+    async def set_timer(_ctx: AgentCtx) -> str:
+        """Set a timer."""
+        return "7f3a at 12:30"
+
+    model = ScriptedModel(
+        [
+            fence("send_channel_message('I will remind you.')\nset_timer()"),
+            fence("set_timer()"),
+            "It is set.",
+        ]
+    )
+    async with running_bot(folder, boxes, model, tools=[set_timer]) as bot:
+        assert await bot.ask("in two minutes") == ["I will remind you."]
+        assert len(model.requests) == 1
+        assert await bot.ask("silently") == ["It is set."]
+        assert "> 7f3a at 12:30" in bot.prompt()  # nobody had got an answer
+
+
 async def test_the_chat_is_told_when_repeated_output_ends_the_turn_unanswered(
     folder: Path, boxes: BoxCache
 ) -> None:
@@ -117,11 +140,12 @@ async def test_a_run_with_output_to_show_does_not_count_as_answered(
         runs = await bot.store.runs.of_turn((await bot.last_turn()).turn_id)
         assert [run.stop for run in runs] == ["printed", "said"]
         sent = await bot.store.deliveries.of_run(runs[0].run_id)
-        assert not was_answered(runs[:1], sent)  # after a kill here, the turn is resumed
+        # if the process is killed here, the turn is resumed
+        assert not was_answered(runs[:1], sent)
         assert was_answered(runs, sent)
 
 
-async def test_other_code_with_the_same_output_gets_one_note_and_then_ends_the_turn(
+async def test_different_code_with_the_same_output_gets_one_note_and_then_ends_the_turn(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(
@@ -155,7 +179,9 @@ async def test_code_without_output_and_sends_gets_one_note(folder: Path, boxes: 
 
 
 @pytest.mark.parametrize("reply", [fence("pass"), fence("# nothing to say")])
-async def test_a_reply_of_pass_sends_nothing(folder: Path, boxes: BoxCache, reply: str) -> None:
+async def test_a_reply_with_only_pass_sends_nothing(
+    folder: Path, boxes: BoxCache, reply: str
+) -> None:
     model = ScriptedModel([reply])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("thanks!") == []

@@ -1,4 +1,5 @@
-"""Statements run while the model still writes. Events show the order; no test measures time."""
+"""Statements run before the model has written the whole reply. Tests see the order by events; none
+measures time."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -90,7 +90,8 @@ async def test_a_behavior_returns_its_text_and_records_it_and_opens_no_step(
         records = await bot.store.messages.newest(await_key(bot), 10)
         system = [plain_text(r.segments) for r in records if r.author is Author.SYSTEM]
         assert system == ["noted: tea at four"]
-        # The next turn's prompt has it as a system line, at its place in the history.
+        # The next turn's prompt shows the recorded text as a system line, at its place in the
+        # history.
         await bot.ask("what did you note?")
         assert " system\n> noted" in bot.prompt()
         assert "> noted: tea at four" in bot.prompt()
@@ -189,7 +190,7 @@ async def test_a_model_that_cannot_see_gets_a_note_instead(folder: Path, boxes: 
         ("add(1, 2, third=3)", "third"),
     ],
 )
-async def test_a_failing_call_raises_a_tool_error_with_the_hosts_text(
+async def test_a_failing_call_raises_a_tool_error_with_the_text_of_the_bot(
     folder: Path, boxes: BoxCache, code: str, told: str
 ) -> None:
     caught = f"try:\n    {code}\nexcept ToolError as error:\n    send_channel_message(str(error))"
@@ -215,13 +216,14 @@ async def test_an_uncaught_tool_error_opens_a_repair_step(folder: Path, boxes: B
         assert await bot.ask("1+2?") == ["wait", "3"]
         report = model.requests[1].messages[-1].parts[0].text  # type: ignore[union-attr]
         assert "[error] Your code raised an error:" in report
-        assert "line 4" in report  # lines are counted in the reply: the fence is line 1
+        # the line is counted from the beginning of the reply: the fence is line 1
+        assert "line 4" in report
         assert "ToolError" in report
         assert '+ sent: "wait"' in report
         assert "What you wrote from line 5 on did not run." in report
 
 
-async def test_the_asking_person_comes_from_the_host_and_never_from_arguments(
+async def test_the_asking_person_comes_from_the_bot_and_never_from_arguments(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([fence("send_channel_message('hi')")])

@@ -1,4 +1,4 @@
-"""The tools for other programs can be listed, called and cancelled, and calls are recorded."""
+"""Other programs can list, call and cancel the tools, and their calls are recorded."""
 
 from pathlib import Path
 from typing import Any

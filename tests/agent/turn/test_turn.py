@@ -17,7 +17,7 @@ from tests.agent.native import NOTHING, TOOLS_MODE, call, calls
 from tests.agent.session.test_store_trouble import unwritable
 
 _HELD_S = 0.5
-"""How long the store cannot write a run. A call from a box arrives within 0.02 s."""
+"""For this time the store cannot write a run. A call from a box arrives within 0.02 s."""
 
 
 def text_of_message(message: PromptMessage) -> str:
@@ -81,8 +81,8 @@ async def test_no_native_call_is_carried_out_before_its_run_is_stored(
 async def test_a_step_is_prepared_again_if_the_history_has_changed(
     folder: Path, boxes: BoxCache
 ) -> None:
-    """A system line does not wake the session. Unless the turn checks the history, it uses the step
-    that was prepared before the line."""
+    """A system line does not wake the session. If the turn did not check the history, it would use
+    the step that was prepared before the line."""
     model = ScriptedModel([answer("well")])
     trigger = TriggerSettings(debounce_s=0.5)
     async with running_bot(folder, boxes, model, trigger=trigger) as bot:

@@ -51,13 +51,13 @@ async def test_a_full_window_moves_once_and_then_prompts_begin_the_same(
         for number in range(30):
             await bot.ask(f"question {number} " + "x" * 60)
             firsts.append(bot.prompt().split("\n")[1].split(" ")[0])
-    assert 3 <= len(set(firsts)) <= 6, "it moves in jumps"
+    assert 3 <= len(set(firsts)) <= 6, "the window moves in jumps, not with each message"
     sizes = [len(bot.prompt(index)) for index in range(-10, 0)]
     assert max(sizes) < 3000
 
 
 class Remembering:
-    """A memory that notes what it was asked."""
+    """A memory that records for whom it was asked."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[ChatKey, int, set[str]]] = []

@@ -1,5 +1,5 @@
-"""Counts on sixty realistic replies when their words would be sent. The figures are in decision
-0043."""
+"""Measures on sixty realistic replies how early their words would be sent. The figures are in
+decision 0043."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ REPLIES = Path(__file__).with_name("realistic_replies.txt")
 
 
 class Sender:
-    """Notes how much of the reply was written when something was sent."""
+    """Records how much of the reply was written when something was sent."""
 
     def __init__(self) -> None:
         self.written = 0
@@ -35,7 +35,8 @@ def replies(kind: str) -> list[str]:
 
 
 async def let_others_run() -> None:
-    """`anyio.wait_all_tasks_blocked` would wait for the tasks of the boxes that other tests share."""
+    """`anyio.wait_all_tasks_blocked` would also wait for the tasks of the boxes that other tests
+    share."""
     for _ in range(10):
         await anyio.lowlevel.checkpoint()
 
@@ -68,7 +69,7 @@ async def first_sent(reply: str, least: int) -> int | None:
 @pytest.mark.parametrize(
     ("least", "too_early", "early"), [(1, 1, 14), (LEAST_CHARS, 1, 13), (160, 1, 8), (240, 0, 8)]
 )
-async def test_words_are_sent_early_and_seldom_before_a_block(
+async def test_words_are_sent_early_and_seldom_before_a_code_block(
     least: int, too_early: int, early: int
 ) -> None:
     code = [await first_sent(reply, least) for reply in replies("code")]

@@ -1,4 +1,4 @@
-"""Clients of `nekro mcp`: one starts it as a child process, one runs its server in this process."""
+"""Clients of `nekro mcp`: one starts the command as a child process, one runs its server here."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ TOKEN = "a token of this test"
 
 @asynccontextmanager
 async def over_stdio(bot: BotProcess, *arguments: str) -> AsyncIterator[Client]:
-    """A client of `nekro mcp` as its child process."""
+    """A client that starts `nekro mcp` as its child process."""
     folder = bot.data.parent
     with (folder / "mcp.log").open("a") as log:
         server = StdioServerParameters(

@@ -108,7 +108,7 @@ async def bot(
 
 
 async def listed_called_and_cancelled(client: Client, marks: Path, name: str) -> None:
-    """What a client does over either transport."""
+    """The checks that are the same for stdio and HTTP: tools are listed, called and cancelled."""
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert list(tools)[:8] == list(TOOL_NAMES)
     assert {"double", "draw", "endless", "view_image"} <= set(tools)

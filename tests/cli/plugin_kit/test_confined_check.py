@@ -1,4 +1,5 @@
-"""A check runs a plugin in a process that changes nothing, and says what the plugin tried."""
+"""A check runs a plugin in a process that cannot change anything, and reports what the plugin
+tried."""
 
 import io
 import subprocess
@@ -53,7 +54,7 @@ import nk_wanted
 
 @pytest.mark.long
 @pytest.mark.parametrize("before", [RUNS_PIP, ALWAYS_RUNS_PIP, BY_A_SHELL])
-async def test_a_plugin_that_runs_pip_is_given_the_package_and_changes_nothing(
+async def test_a_plugin_that_runs_pip_gets_the_package_and_the_machine_is_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
     only_these(tmp_path / "index", monkeypatch)
@@ -85,7 +86,7 @@ except OSError:
 
 
 @pytest.mark.long
-async def test_what_a_plugin_writes_while_it_is_loaded_is_thrown_away_and_told(
+async def test_files_that_a_plugin_writes_while_it_loads_are_deleted_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, kept = tmp_path / "home", tmp_path / "kept.txt"
@@ -124,7 +125,7 @@ async def test_a_plugin_that_hangs_or_ends_the_process_fails_its_check(
 
 
 @pytest.mark.long
-async def test_what_a_plugin_prints_and_logs_while_it_is_checked_is_passed_on(
+async def test_output_and_log_lines_of_a_checked_plugin_are_passed_on(
     tmp_path: Path,
 ) -> None:
     place = plugin(
@@ -141,7 +142,7 @@ async def test_what_a_plugin_prints_and_logs_while_it_is_checked_is_passed_on(
 async def test_settings_of_the_bot_do_not_reach_a_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A check with the operator's database would write into it."""
+    """If a check used the operator's database, it would write into it."""
     monkeypatch.setenv("NEKRO_DATABASE_URL", f"sqlite://{tmp_path}/operators.sqlite3")
     status, text = await checked(plugin(tmp_path / "work", ""))
     assert status == 0, text
@@ -160,12 +161,12 @@ async def test_settings_of_the_bot_do_not_reach_a_check(
         ("", []),
     ],
 )
-def test_packages_that_a_pip_command_names(command: str, packages: list[str]) -> None:
+def test_the_packages_that_a_pip_command_names_are_found(command: str, packages: list[str]) -> None:
     assert pip_packages(command.split()) == packages
 
 
-def test_python_refuses_alone_where_the_kernel_cannot(tmp_path: Path) -> None:
-    """Audit hooks cannot be removed, so this runs in a process of its own."""
+def test_audit_hooks_refuse_effects_where_the_kernel_cannot(tmp_path: Path) -> None:
+    """Audit hooks cannot be removed, so the test runs in a separate process."""
     (tmp_path / "free").mkdir()
     (tmp_path / "plugin.py").write_text(
         "import subprocess\n"

@@ -1,4 +1,4 @@
-"""Arguments are checked against everything that the schema of a tool declares."""
+"""Arguments of a call are checked against all rules in the schema of its tool."""
 
 import time
 from typing import Any
@@ -62,7 +62,7 @@ LIMITS: list[tuple[dict[str, Any], list[Any], list[Any]]] = [
 
 @pytest.mark.parametrize(("schema", "good", "bad"), LIMITS, ids=[str(each[0]) for each in LIMITS])
 @pytest.mark.parametrize("required", [True, False])
-def test_a_value_outside_of_its_limits_is_refused(
+def test_a_value_outside_its_limits_is_refused(
     schema: dict[str, Any], good: list[Any], bad: list[Any], required: bool
 ) -> None:
     for value in good:
@@ -76,7 +76,7 @@ def test_a_number_as_text_is_converted_before_it_is_checked() -> None:
     assert bound(WHOLE | {"minimum": 4}, "5") == 5
 
 
-def test_a_pattern_that_backtracks_for_ever_is_stopped() -> None:
+def test_a_pattern_with_endless_backtracking_is_stopped() -> None:
     began = time.monotonic()
     with pytest.raises(ArgumentError, match="takes too long"):
         bound(TEXT | {"pattern": "^(a|aa)+$"}, "a" * 60 + "b")
@@ -101,7 +101,7 @@ def test_a_schema_with_definitions_is_checked_in_depth() -> None:
             given_to(schema, {"dishes": wrong})
 
 
-def test_a_schema_that_contains_itself_is_accepted() -> None:
+def test_a_recursive_schema_is_accepted() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
     schema = {
         "type": "object",

@@ -72,7 +72,7 @@ def test_plugins_load_after_those_that_they_need(tmp_path: Path) -> None:
     needs = {"dependencies": [{"type": "plugin", "id": "ann.zoo", "version_spec": ">=1.0.0"}]}
     back = {"dependencies": [{"type": "plugin", "id": "ann.art"}]}
     plant(tmp_path, "", plugin_id="ann.art", **needs)
-    # These two need each other. They still get an order.
+    # These two plugins need each other. They get an order all the same.
     plant(tmp_path, "", plugin_id="ann.zoo", **back)
     plant(tmp_path, "", plugin_id="ann.bad", manifest_version=7)
     found = [each.name for each in discover("local", tmp_path / "plugins")]
@@ -196,13 +196,14 @@ def look_at_partly_usable(bot: Bot) -> None:
 
 
 async def look_at_skills(bot: Bot) -> None:
-    """Two unusual kinds of component: some are made in ``on_load`` and have no handler of their
-    name; one has a handler that is not async and takes only some of the arguments."""
+    """Two unusual kinds of component. Some are made in ``on_load``, and no handler has their name.
+    The other has a handler that is not async and takes only some of the arguments."""
     chat = bot.chat()
     assert await chat.call("brew", cups="2") == {"message": "2 cups of tea", "for": "lin"}
     assert await chat.call("where_am_i") == f"{chat.key} in a thread"
     await chat.call("speaks")
-    assert chat.texts == ["first of all", "hello"]  # no hook is called for what a hook sends
+    # hooks are not called for messages that a hook sends
+    assert chat.texts == ["first of all", "hello"]
     with pytest.raises(ToolFailure, match="says_no: because"):
         await chat.call("says_no")
     with pytest.raises(ToolFailure, match="missing 'cups'"):

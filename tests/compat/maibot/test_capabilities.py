@@ -1,4 +1,4 @@
-"""Every capability of the bot that MaiBot's SDK can call, called through the SDK's own proxies."""
+"""Each capability of the bot that MaiBot's SDK can call is called through the SDK's own proxies."""
 
 import base64
 import io
@@ -170,7 +170,7 @@ async def _minds(ask: Asking) -> None:
     assert await ask("frequency.set_adjust", chat_id="HERE", value=0.5) is True
     assert await ask("frequency.get_adjust", chat_id="HERE") == 0.5
     added = await ask("emoji.register_emoji", emoji_base64=png("blue"))
-    assert added["success"] is False  # the scripted model has no reply left
+    assert added["success"] is False  # the call fails because the scripted model has no reply left
     ask.bot.script.clear()
     ask.bot.script.foresee(["A blue square\ncalm, bored"])
     added = await ask("emoji.register_emoji", emoji_base64=png("blue"))
@@ -216,8 +216,8 @@ async def _lists(ask: Asking) -> None:
 
 
 async def _keeps_nothing_where_the_bot_is_off(ask: Asking, message: dict[str, Any]) -> None:
-    """A gateway's messages pass the same checks as an adapter's: none is stored in a chat that is
-    switched off."""
+    """A gateway's messages pass the same checks as an adapter's messages: in a chat that is
+    switched off, none is stored."""
     runtime = ask.bot.app._runtime
     (chat,) = await runtime.services.store.chats.of_instance("telex")
     before = await runtime.services.store.messages.newest(chat, 10)

@@ -1,4 +1,4 @@
-"""Components that may be used in some chats only, and other options that authors set."""
+"""Some components may be used only in some chats. Authors set this and other options."""
 
 from pathlib import Path
 
@@ -85,7 +85,9 @@ async def test_a_tool_is_offered_only_in_its_chats(tmp_path: Path) -> None:
         ({"allowed_session": []}, "onebot_v11-group_7", True),
     ],
 )
-def test_the_chats_of_a_component(options: dict[str, object], chat: str, fits: bool) -> None:
+def test_the_options_of_a_component_decide_in_which_chats_it_serves(
+    options: dict[str, object], chat: str, fits: bool
+) -> None:
     component = MaiBotComponent("x", "TOOL", options)
     assert serves(component, ChatKey.parse(chat)) is fits
 
@@ -177,5 +179,5 @@ async def test_a_plugin_migrates_its_old_values(tmp_path: Path) -> None:
     (folder / "config.toml").write_text(old)
     async with Bot.open(tmp_path) as bot:
         (told,) = info_of(bot, "shop").problems
-        assert ".bak" in told.message, "the old file is kept beside the new one"
+        assert ".bak" in told.message, "the message must name the copy of the old file"
         assert await bot.chat().call("shop") == {"hours": 6}

@@ -1,4 +1,5 @@
-"""A plugin's new version changes its configuration, and nothing that the operator wrote is lost."""
+"""When a plugin's new version changes its configuration, nothing that the operator wrote is
+lost."""
 
 import tomllib
 from pathlib import Path
@@ -79,7 +80,7 @@ city = "Linz"
     [(MOVES, "Graz ['red', 'black']"), (RAISES, "Linz ['blue']"), ("", "Linz ['blue']")],
     ids=["its own migration", "a migration that fails", "no migration"],
 )
-async def test_a_new_version_reads_the_file_as_it_was(
+async def test_a_new_version_reads_the_values_of_the_old_file(
     tmp_path: Path, method: str, shown: str
 ) -> None:
     plugin = plant(tmp_path, SOURCE.format(method=method), plugin_id="ann.painter", config=OLD)

@@ -1,4 +1,5 @@
-"""Chromium reads a page that a stranger may have written: what its processes may do."""
+"""Chromium reads pages that strangers may have written. The tests check what its processes may
+do."""
 
 import os
 import re
@@ -34,7 +35,7 @@ def processes() -> dict[int, tuple[str, str]]:
 
 
 def own_folder() -> str:
-    """The name of the folder of the page that this process draws."""
+    """The name of the folder of the page that this process is drawing."""
     living = processes()
     for number, (command, _) in living.items():
         folder = re.search(r"nekro-page-\w+", command)

@@ -66,7 +66,8 @@ async def _speaks_and_follows_its_configuration(bot: Bot, tmp_path: Path) -> Non
     plugin = instance(bot, "tts-voice")
     await until(lambda: plugin.changes)
     assert plugin.changes == [("self", 880, "1.0.0")]
-    path.write_text(written.replace("440", '"high"'), "utf-8")  # not valid, so the old value stays
+    # the new value is not valid, so the old value stays
+    path.write_text(written.replace("440", '"high"'), "utf-8")
     await anyio.sleep(1.3)
     assert plugin.config.voice.pitch == 880
     (kind,) = bot.app.plugins._kinds
@@ -164,7 +165,7 @@ async def _calls_an_api(bot: Bot) -> int:
     assert told["own"]["style"] == {"prefix": "☯ "}
     assert (
         told["others"].get("success") is False
-    )  # refused: the settings of another plugin may contain API keys
+    )  # refused, because the settings of another plugin may contain API keys
     with pytest.raises(ToolFailure, match="CapabilityDenied"):
         await chat.call("whisper")
     assert await chat.call("elsewhere", where=str(group.key)) == {"sent": False}

@@ -63,7 +63,7 @@ def create_plugin():
 """
 
 
-async def test_a_model_names_the_person_that_a_tool_is_about(tmp_path: Path) -> None:
+async def test_a_model_chooses_the_person_whom_a_tool_acts_on(tmp_path: Path) -> None:
     plant(tmp_path, POSTMAN, plugin_id="ann.postman")
     allowed = PluginSettings(may_send_elsewhere={"ann.postman"})
     async with Bot.open(tmp_path, settings={"nekro_plugin": allowed}) as bot:
@@ -100,7 +100,7 @@ async def _keeps_to_its_stream(group: Chat) -> None:
         await group.call("my_notes", stream_id="test-group_8")
 
 
-async def test_a_model_cannot_say_who_asks(tmp_path: Path) -> None:
+async def test_a_model_cannot_choose_who_asks(tmp_path: Path) -> None:
     plant(tmp_path, POSTMAN, plugin_id="ann.postman")
     async with Bot.open(tmp_path) as bot:
         chat = bot.chat("group_7")
@@ -148,6 +148,6 @@ def test_the_description_of_a_parameter_shows_who_sets_it(
     assert set_by_model(object_schema(declared)) == (frozenset({name}) if chosen else frozenset())
 
 
-def test_a_message_that_is_an_object_is_the_message_that_the_bot_answers() -> None:
+def test_a_parameter_named_message_gets_the_message_that_the_bot_answers() -> None:
     assert not set_by_model(object_schema({"message": {"type": "object"}}))
     assert set_by_model(object_schema({"message": {"type": "array"}})) == {"message"}

@@ -30,7 +30,7 @@ EVERY = sorted(
     each.parent
     for folder in (TESTS / "wild", TESTS / "plugins", TESTS / "fresh")
     for each in folder.rglob("_manifest.json")
-    if each.parent.name != "money_talk"  # needs another plugin
+    if each.parent.name != "money_talk"  # this plugin needs another plugin
     and (each.with_name("config.toml").exists() or "onfig_model" in _code(each.parent))
 )
 SOURCE = '''
@@ -111,7 +111,9 @@ def _instance(bot: Bot) -> object:
     return configuration._plugin.instance  # type: ignore[union-attr]
 
 
-async def test_the_form_of_a_wild_plugin_has_its_lists_tables_and_secrets(tmp_path: Path) -> None:
+async def test_the_form_of_a_complex_plugin_has_its_lists_tables_and_secrets(
+    tmp_path: Path,
+) -> None:
     folder = shutil.copytree(TESTS / "wild" / "plugins" / "wardrobe", tmp_path / "wardrobe")
     async with Bot.open(tmp_path / "data", folder) as bot:
         configurations = PluginConfigurations(bot.app.plugins)
@@ -160,8 +162,8 @@ async def test_a_plugin_from_before_the_sdk_has_a_form(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("plugin", EVERY, ids=lambda path: path.name)
-async def test_each_plugin_takes_its_own_form_back(plugin: Path, tmp_path: Path) -> None:
-    """Written back as it was shown, a form changes nothing."""
+async def test_a_form_that_is_saved_unchanged_is_accepted(plugin: Path, tmp_path: Path) -> None:
+    """If a form is written back as it was shown, nothing changes."""
     folder = shutil.copytree(plugin, tmp_path / plugin.name)
     async with Bot.open(tmp_path / "data", folder) as bot:
         configurations = PluginConfigurations(bot.app.plugins)

@@ -1,5 +1,6 @@
-"""A plugin may name the versions of MaiBot that it supports. If ours is another one, there is a
-warning, or a refusal if the operator chose that. `check`, `install` and the bot agree in this."""
+"""A plugin may name the versions of MaiBot that it supports. If our version is not among them,
+there is a warning. An operator may choose a refusal instead. `check`, `install` and the bot decide
+alike."""
 
 import io
 from functools import partial
@@ -100,7 +101,7 @@ async def test_with_the_strict_setting_check_and_install_refuse_the_plugin(tmp_p
 
 @pytest.mark.long
 def test_install_refuses_a_plugin_that_no_bot_could_load(tmp_path: Path) -> None:
-    """Earlier, `install` said that a running bot would load such a plugin at once."""
+    """In an earlier version, `install` said that a running bot would load such a plugin at once."""
     old = plant(tmp_path / "work", SOURCE, plugin_id="ann.old", manifest_version=1)
     with pytest.raises(InstallRefused, match="manifest_version 1: expected 2"):
         installer(tmp_path, []).install(parse(str(old)))

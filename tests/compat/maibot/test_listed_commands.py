@@ -1,4 +1,5 @@
-"""What people type for a plugin's commands is listed, by ``/help`` and before it is installed."""
+"""The commands of a plugin are listed as people type them, by ``/help`` and before the
+installation."""
 
 import json
 from pathlib import Path
@@ -73,7 +74,7 @@ async def test_help_lists_the_commands_of_a_plugin(tmp_path: Path) -> None:
     async with Bot.open(tmp_path) as bot:
         (told,) = await bot.chat().say("/help")
         assert "/order <dish>: orders a dish" in told
-        assert "/close" not in told, "it is for operators"
+        assert "/close" not in told, "only operators see this command"
         problems = "\n".join(map(str, info_of(bot, "kitchen").problems))
         assert "there is no capability 'send.txet'" in problems
         assert "did you mean 'send.text'?" in problems
@@ -90,7 +91,7 @@ async def test_help_lists_the_commands_of_a_plugin(tmp_path: Path) -> None:
     ],
     ids=["the SDK", "before the SDK"],
 )
-def test_the_components_are_read_from_the_files(
+def test_before_the_installation_the_components_are_read_from_the_files(
     tmp_path: Path, source: str, tools: tuple[str, ...], commands: str
 ) -> None:
     (tmp_path / "_manifest.json").write_text(json.dumps(manifest("ann.kitchen")))

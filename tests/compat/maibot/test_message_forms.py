@@ -1,4 +1,4 @@
-"""What plugins read of a message: its text with mentions, the names, and ``additional_config``."""
+"""Plugins read a message: its text with mentions, the names, and ``additional_config``."""
 
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,9 @@ def test_a_mention_is_written_with_a_name_or_an_id() -> None:
         assert message_text(segments) == text
 
 
-def test_a_command_may_follow_mentions_of_the_bot_or_of_whom_the_message_answers() -> None:
+def test_a_command_may_follow_a_mention_of_the_bot_or_of_the_author_of_the_answered_message() -> (
+    None
+):
     me = Mention("10000", "Mai")
     assert leading_call((Reply("5"), me, Text(" /x "), me), "10000") == "@Mai"
     assert leading_call((Mention("1"), Text("/x")), "10000") == ""
@@ -73,7 +75,7 @@ def test_a_message_has_the_names_of_its_group_and_its_sender() -> None:
     assert shown("x-group_7", Text("hi"))["message_info"]["group_info"]["group_name"] == "7"
 
 
-def test_a_message_says_where_an_answer_goes() -> None:
+def test_a_message_says_in_which_chat_an_answer_goes() -> None:
     private = shown("onebot_v11-private_12", Text("hi"))["message_info"]["additional_config"]
     assert private == {
         "platform_io_target_user_id": "12",
@@ -165,7 +167,7 @@ def create_plugin():
 """
 
 
-async def test_a_command_reads_whom_it_mentions(tmp_path: Path) -> None:
+async def test_a_command_reads_which_people_it_mentions(tmp_path: Path) -> None:
     plant(tmp_path, HUGGER, plugin_id="ann.hugger")
     async with Bot.open(tmp_path) as bot:
         me = Mention(ACCOUNT, "Nekro")
@@ -238,7 +240,7 @@ def create_plugin():
 """
 
 
-async def test_a_gateway_reads_where_an_answer_goes(tmp_path: Path) -> None:
+async def test_a_gateway_reads_to_whom_an_answer_goes(tmp_path: Path) -> None:
     plant(tmp_path, BRIDGE, plugin_id="ann.bridge")
     async with Bot.open(tmp_path) as bot:
         (kind,) = bot.app.plugins._kinds

@@ -1,5 +1,5 @@
-"""MaiBot plugins act on QQ through `adapter.napcat.*`: the calls that reach the OneBot
-implementation, and the values that the plugin gets back."""
+"""MaiBot plugins act on QQ through `adapter.napcat.*`. The tests check which calls reach the OneBot
+implementation and which values the plugin gets back."""
 
 import base64
 import json
@@ -104,7 +104,7 @@ def last(whole: WholeBot, action: str) -> dict[str, Any]:
         ),
     ],
 )
-async def test_an_action_reaches_the_account_and_its_response_comes_back(
+async def test_an_action_reaches_the_account_and_its_result_reaches_the_plugin(
     whole: WholeBot, name: str, given: dict[str, Any], action: str, params: dict[str, Any]
 ) -> None:
     group = whole.group()
@@ -114,7 +114,7 @@ async def test_an_action_reaches_the_account_and_its_response_comes_back(
     told = await acts(whole, group, NAMES + name, **full)
     assert last(whole, action) == {**params, "group_id": group}
     if action in ("set_group_special_title", "_send_group_notice"):
-        assert told["status"] == "failed"  # the peer has no such action, and says so
+        assert told["status"] == "failed"  # the peer answers that it has no such action
         assert told["retcode"] == 1404
     else:
         assert (told["status"], told["retcode"]) == ("ok", 0)
@@ -154,7 +154,9 @@ async def test_recalls_essence_likes_and_group_files_reach_the_account(
         assert got["group_id"] == group
 
 
-async def test_queries_return_only_the_data_of_the_response(whole: WholeBot) -> None:
+async def test_calls_that_ask_for_data_return_only_the_data_of_the_response(
+    whole: WholeBot,
+) -> None:
     group = whole.group()
     login = await acts(whole, group, NAMES + "system.get_login_info")
     assert login["user_id"] == 20002
@@ -173,7 +175,7 @@ async def test_queries_return_only_the_data_of_the_response(whole: WholeBot) -> 
     assert (await acts(whole, group, NAMES + "action.call_data", **given))["group_id"] == group
 
 
-async def test_a_refused_call_returns_the_kind_of_value_that_its_caller_expects(
+async def test_a_refused_call_returns_a_value_of_the_type_that_its_caller_expects(
     whole: WholeBot,
 ) -> None:
     group = whole.group()

@@ -1,4 +1,4 @@
-"""The modules of a plugin import each other as ``plugins.FOLDER``, and nobody else does."""
+"""The modules of a plugin import each other as ``plugins.FOLDER``. No other code can do that."""
 
 import sys
 from pathlib import Path
@@ -77,7 +77,7 @@ async def test_a_plugin_finds_its_own_modules_under_its_folder(tmp_path: Path, w
         assert len(sys.meta_path) == finders - 1
 
 
-async def test_the_folder_may_have_another_name_than_the_authors(tmp_path: Path) -> None:
+async def test_a_plugin_may_be_installed_in_a_folder_with_another_name(tmp_path: Path) -> None:
     plant_flowers(tmp_path, "flowers-main", "flowers", "from a module", "rose")
     async with Bot.open(tmp_path) as bot:
         assert await bot.chat().say("/pick_flowers") == ["rose rose rose"]

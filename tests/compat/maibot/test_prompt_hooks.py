@@ -1,4 +1,5 @@
-"""The hooks before and after requests to the model, and what they change."""
+"""Plugins have hooks before and after requests to the model. The tests check what hooks can
+change."""
 
 import re
 from datetime import UTC, datetime
@@ -159,7 +160,7 @@ def shown(*messages: PromptMessage) -> ShownPrompt:
 PICTURE = PromptMessage("user", (TextPart("look"), ImagePart(b"x")))
 
 
-def test_a_message_beside_a_new_one_keeps_its_picture() -> None:
+def test_a_message_that_is_joined_with_a_new_one_keeps_its_picture() -> None:
     prompt = shown(PromptMessage.of("system", "s"), PICTURE)
     new = {"role": "user", "content": "new"}
     system, user, time = prompt.messages
@@ -169,7 +170,7 @@ def test_a_message_beside_a_new_one_keeps_its_picture() -> None:
     assert made[1].parts[0] == TextPart("new")
 
 
-def test_a_changed_and_a_removed_message() -> None:
+def test_a_hook_changes_and_removes_messages() -> None:
     prompt = shown(PromptMessage.of("system", "s"), PICTURE, PromptMessage.of("assistant", "a"))
     system, user, _, time = prompt.messages
     changed = [{**system, "content": "other"}, user, time]
@@ -179,7 +180,7 @@ def test_a_changed_and_a_removed_message() -> None:
     assert prompt.changed({"messages": None}) == prompt.originals[:-1]
 
 
-def test_a_new_system_message_at_the_end_becomes_the_users() -> None:
+def test_a_new_system_message_at_the_end_becomes_a_message_of_the_user() -> None:
     prompt = shown(PromptMessage.of("system", "s"), PromptMessage.of("user", "u"))
     more = [*prompt.messages[:-1], {"role": "system", "content": "rule"}]
     made = prompt.changed({"messages": more, "items": prompt.items})
@@ -187,7 +188,7 @@ def test_a_new_system_message_at_the_end_becomes_the_users() -> None:
     assert made[1].parts[-1] == TextPart("rule")
 
 
-def test_the_same_words_in_both_forms_are_added_once() -> None:
+def test_words_that_a_hook_adds_to_messages_and_to_items_are_added_once() -> None:
     prompt = shown(PromptMessage.of("user", "u"))
     item = {"item_type": "UserMessageItem", "parts": [{"type": "text", "text": "twice"}]}
     made = prompt.changed(
@@ -199,7 +200,7 @@ def test_the_same_words_in_both_forms_are_added_once() -> None:
     assert [part.text for part in made[0].parts if isinstance(part, TextPart)].count("twice") == 1
 
 
-def test_extra_words_join_the_newest_message_of_the_user() -> None:
+def test_extra_words_are_added_to_the_newest_message_of_the_user() -> None:
     messages = (PromptMessage.of("user", "u"), PromptMessage.of("assistant", "a"))
     made = with_words(messages, "more")
     assert [part.text for part in made[0].parts if isinstance(part, TextPart)][-1] == "more"
@@ -207,7 +208,7 @@ def test_extra_words_join_the_newest_message_of_the_user() -> None:
     assert with_words(messages[1:], "more")[-1] == PromptMessage.of("user", "more")
 
 
-def test_functions_are_described_anew_or_left_out_or_added_if_they_can_be_called() -> None:
+def test_a_hook_changes_removes_and_adds_functions_but_adds_only_callable_ones() -> None:
     functions = tuple(
         Function(name=name, description=f"does {name}", parameters={"type": "object"})
         for name in ("a", "b")

@@ -53,7 +53,8 @@ def use(bot: Bot, name: str) -> Callable[[], Awaitable[None]]:
 @pytest.mark.parametrize("name", sorted(path.name for path in PLUGINS.iterdir()))
 async def test_a_hundred_reloads_leave_no_objects(tmp_path: Path, name: str) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the SDK itself warns about @Action
+        # the SDK warns that @Action is deprecated
+        warnings.simplefilter("ignore", DeprecationWarning)
         async with bot_with(tmp_path, name, *NEEDED.get(name, ())) as bot:
             first, last = LONG
             grown = await grown_by_reloads(

@@ -1,4 +1,5 @@
-"""What a plugin removes from a message, or a message that it blocks, is never seen by the model."""
+"""The model never sees a message that a plugin blocks, or the words that a plugin removes from a
+message."""
 
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def create_plugin():
 
 @pytest.mark.parametrize("change", [TEXT, RAW], ids=["text", "segments"])
 @pytest.mark.parametrize("hook", ["before_process", "after_process"])
-async def test_the_model_reads_the_rewritten_text_alone(
+async def test_the_model_reads_only_the_rewritten_text(
     tmp_path: Path, hook: str, change: str
 ) -> None:
     plant(tmp_path, BY_HOOK.format(hook=hook, change=change), plugin_id="ann.filter")

@@ -1,4 +1,5 @@
-"""Every way to declare parameters gives the same JSON schema and the same text of details."""
+"""Each way to declare parameters gives the same JSON schema and the same description of
+parameters."""
 
 import json
 from typing import Any
@@ -94,7 +95,7 @@ def test_parameters_as_a_list_become_a_schema() -> None:
 
 
 def test_the_schema_equals_the_example_of_the_specification() -> None:
-    """The example of MaiBot's specification, character by character."""
+    """The example is copied from MaiBot's specification, character by character."""
     properties = without_host_names(object_schema(metadata_of(parameters=LISTED)["parameters"]))
     assert json.dumps(properties["properties"]) == json.dumps(
         {

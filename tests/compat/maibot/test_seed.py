@@ -63,7 +63,8 @@ def test_the_page_prints_the_signature_that_the_sdk_has() -> None:
     ours = inspect.signature(SdkTool).parameters
     taken = [name for name in names if name in ours]
     assert taken == names[:-1]
-    assert names[-1] == "core_tool"  # read from the metadata, not in the signature
+    # this name is read from the metadata and is not in the signature
+    assert names[-1] == "core_tool"
     assert printed.args.kwarg is not None
     assert ours[printed.args.kwarg.arg].kind is inspect.Parameter.VAR_KEYWORD
     for name, default in zip(names[1:], defaults, strict=True):
@@ -97,7 +98,7 @@ async def _speaks(bot: Bot) -> None:
 
 
 async def _searches(bot: Bot, name: str) -> None:
-    """Both forms of declared parameters."""
+    """Call both forms of declared parameters."""
     chat, listed = bot.chat(), name == "listed"
     assert await chat.call(f"{name}.search", "cats", limit=2) == {"results": ["cats 0", "cats 1"]}
     assert len((await chat.call(f"{name}.search", query="cats"))["results"]) == 5

@@ -1,4 +1,4 @@
-"""What MaiBot plugins send, and what their hooks change of a message that is about to be sent."""
+"""MaiBot plugins send messages, and their hooks change messages that are about to be sent."""
 
 import io
 import wave
@@ -61,7 +61,7 @@ def create_plugin():
 """
 
 
-async def test_what_a_hook_leaves_unchanged_is_sent_as_it_was(tmp_path: Path) -> None:
+async def test_a_message_that_a_hook_leaves_unchanged_is_sent_unchanged(tmp_path: Path) -> None:
     plant(tmp_path, CENSOR.replace("PNG", repr(png())), plugin_id="ann.censor")
     async with Bot.open(tmp_path) as bot:
         chat = bot.chat()
@@ -109,7 +109,7 @@ def create_plugin():
 """
 
 
-async def test_a_hook_sends_the_picture_of_a_message_apart(tmp_path: Path) -> None:
+async def test_a_hook_sends_the_picture_of_a_message_as_a_separate_message(tmp_path: Path) -> None:
     plant(tmp_path, SPLITTER.replace("PNG", repr(png())), plugin_id="ann.splitter")
     async with Bot.open(tmp_path) as bot:
         chat = bot.chat()
@@ -151,7 +151,7 @@ def create_plugin():
 """
 
 
-async def test_a_plugin_recognizes_its_message_in_the_next_hook(tmp_path: Path) -> None:
+async def test_a_plugin_recognizes_its_own_message_in_the_next_hook(tmp_path: Path) -> None:
     plant(tmp_path, MARKER, plugin_id="ann.marker")
     async with Bot.open(tmp_path) as bot:
         await bot.chat().call("send_channel_message", "one")
@@ -214,7 +214,7 @@ async def test_a_voice_is_sent_from_a_file_of_the_plugin(tmp_path: Path) -> None
         assert isinstance(chat.sent[-1].segments[0], File)
 
 
-async def test_what_cannot_be_sent_is_refused_in_the_log(tmp_path: Path) -> None:
+async def test_a_message_that_cannot_be_sent_is_reported_in_the_log(tmp_path: Path) -> None:
     plant(tmp_path, SINGER.replace("SONG", repr(song())), plugin_id="ann.singer")
     secret = tmp_path / "secret.txt"
     secret.write_text("a secret of the host")

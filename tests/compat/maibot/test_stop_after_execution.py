@@ -1,4 +1,4 @@
-"""A tool whose result has ``stop_after_execution`` ends the turn, also if it has media."""
+"""A tool whose result has ``stop_after_execution`` ends the turn, even if the result has media."""
 
 from pathlib import Path
 

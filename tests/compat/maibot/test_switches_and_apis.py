@@ -1,4 +1,4 @@
-"""Plugins switch their own components on and off, and call APIs of others by short names."""
+"""Plugins switch their own components on and off, and call other plugins' APIs by short names."""
 
 from pathlib import Path
 
@@ -92,7 +92,7 @@ async def test_tools_that_a_plugin_switches_off_while_it_loads_are_not_offered(
         assert await chat.call("poke") == "poked"
 
 
-async def test_an_api_is_called_by_its_short_name_while_only_one_plugin_has_it(
+async def test_an_api_can_be_called_by_its_short_name_if_only_one_plugin_has_it(
     tmp_path: Path,
 ) -> None:
     plant(tmp_path, RATES, plugin_id="ann.rates")
@@ -130,5 +130,5 @@ async def test_the_apis_of_the_onebot_adapter_are_listed_beside_those_of_plugins
         found = [
             (await bot.chat().call("ask", f"adapter.napcat.{name}"))["answer"] for name in names
         ]
-        assert found[:2] == [None, []]  # plugins use them without a check for errors
+        assert found[:2] == [None, []]  # plugins use these two values without a check for errors
         assert "OneBot account at all is not connected" in found[2]["error"]

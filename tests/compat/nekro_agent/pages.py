@@ -30,7 +30,8 @@ _FENCE = re.compile(r"(?P<indent> *)```(?P<word>\w*)\s*\Z")
 
 
 def code_blocks(page: str) -> list[str]:
-    """The fenced Python blocks. A fence indented by four more columns is part of the block."""
+    """The fenced Python blocks. A fence that is indented by four columns belongs to the text of a
+    block."""
     blocks: list[str] = []
     lines: list[str] | None = None
     depth = 0

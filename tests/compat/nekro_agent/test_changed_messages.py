@@ -1,4 +1,5 @@
-"""What a message hook of a plugin changes of its message, the model and the history see."""
+"""If a message hook of a plugin changes a message, the model and the history have the changed
+message."""
 
 import re
 from collections.abc import Sequence
@@ -59,7 +60,7 @@ async def clean(_ctx, message: ChatMessage):
 """
 
 
-async def test_messages_that_a_plugin_joins_are_one_for_the_model(tmp_path: Path) -> None:
+async def test_the_model_sees_one_message_where_a_plugin_joined_several(tmp_path: Path) -> None:
     path = tmp_path / "collector.py"
     path.write_text(COLLECTOR)
     async with Bot.open(tmp_path / "data", path) as bot:

@@ -1,6 +1,6 @@
-"""The context class for new plugins has only our own names.
+"""The context class that new plugins get has only our own names.
 
-The contexts of a running bot have nekro-agent's names as well.
+The contexts of a running bot have the names of nekro-agent as well.
 """
 
 import pytest

@@ -21,7 +21,7 @@ EVERY = sorted(
 )
 
 
-async def test_lists_tables_and_secrets_of_a_stranger_are_changed(tmp_path: Path) -> None:
+async def test_lists_tables_and_secrets_of_an_unknown_plugin_are_changed(tmp_path: Path) -> None:
     plugin = shutil.copy(TESTS / "fresh" / "plugins" / "city_weather.py", tmp_path)
     async with Bot.open(tmp_path / "data", Path(plugin)) as bot:
         configurations = PluginConfigurations(bot.app.plugins)
@@ -52,8 +52,8 @@ async def test_lists_tables_and_secrets_of_a_stranger_are_changed(tmp_path: Path
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("plugin", EVERY, ids=lambda path: path.stem)
-async def test_each_plugin_takes_its_own_form_back(plugin: Path, tmp_path: Path) -> None:
-    """Written back as it was shown, a form changes nothing."""
+async def test_a_form_that_is_saved_unchanged_is_accepted(plugin: Path, tmp_path: Path) -> None:
+    """If a form is written back as it was shown, nothing changes."""
     copy = Path(shutil.copy(plugin, tmp_path))
     async with Bot.open(tmp_path / "data", copy) as bot:
         configurations = PluginConfigurations(bot.app.plugins)

@@ -1,4 +1,4 @@
-"""What authors of published plugins write and expect, each as a plugin of a few lines."""
+"""Authors of published plugins have habits. A plugin of a few lines tests each of them."""
 
 import keyword
 import time
@@ -101,7 +101,9 @@ async def keep(_ctx: AgentCtx, text: str) -> str:
         assert inspect_plugin(tmp_path / "habits.py").key == info.key
 
 
-async def test_a_module_name_may_be_no_identifier(bot_of: OpenPlugin, tmp_path: Path) -> None:
+async def test_a_module_name_need_not_be_a_python_identifier(
+    bot_of: OpenPlugin, tmp_path: Path
+) -> None:
     source = """
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "news", "Tells the news.")
 async def news(_ctx: AgentCtx) -> list:
@@ -118,7 +120,7 @@ async def news(_ctx: AgentCtx) -> list:
 
 
 @pytest.mark.parametrize("name", ["天气", "天气预报", "2048", "class", "", "a b.c-d", "x/y", "tea"])
-def test_a_module_name_makes_an_identifier(name: str) -> None:
+def test_each_module_name_gives_a_key_that_is_a_python_identifier(name: str) -> None:
     key = module_key(name)
     assert key.isidentifier()
     assert key.isascii()
@@ -126,7 +128,7 @@ def test_a_module_name_makes_an_identifier(name: str) -> None:
     assert len(key) <= 64
 
 
-def test_two_authors_never_have_one_key() -> None:
+def test_two_authors_never_get_the_same_key() -> None:
     folded = author_key("Nekro Gopher")
     authors = [
         *("Nekro Gopher", "Nekro_Gopher", "Nekro-Gopher", "Nekro  Gopher", "nekro gopher", " "),
@@ -227,7 +229,7 @@ HELPER = "def connect(key):\n    raise OSError('cannot connect with ' + key)\n"
         ("from", "fail failed with RuntimeError: no such token"),
     ],
 )
-async def test_the_model_reads_what_a_plugin_raises(
+async def test_the_model_reads_the_text_of_an_error_that_the_plugin_itself_raises(
     bot_of: OpenPlugin, how: str, told: str, library: None
 ) -> None:
     async with bot_of(RAISING) as bot:
@@ -248,7 +250,7 @@ async def test_the_model_reads_what_a_plugin_raises(
         ("code", "ValueError"),
     ],
 )
-async def test_the_model_reads_no_text_of_an_error_that_happens(
+async def test_the_model_does_not_read_the_text_of_an_error_from_a_library_or_a_bug(
     bot_of: OpenPlugin, how: str, kind: str, library: None
 ) -> None:
     async with bot_of(RAISING) as bot:
@@ -259,7 +261,7 @@ async def test_the_model_reads_no_text_of_an_error_that_happens(
         )
 
 
-async def test_a_plugin_of_nekro_core_shows_its_texts_with_tool_failure_alone(
+async def test_of_a_plugin_for_nekro_core_the_model_reads_only_the_texts_of_tool_failures(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "strict.py"
@@ -278,7 +280,7 @@ async def test_a_plugin_of_nekro_core_shows_its_texts_with_tool_failure_alone(
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A module that is no part of the plugin."""
+    """A module that is not part of the plugin."""
     folder = tmp_path / "library"
     folder.mkdir()
     (folder / "helper_of_habits.py").write_text(HELPER)
@@ -312,7 +314,7 @@ async def tea(_ctx: AgentCtx, other: str = "") -> str:
         assert bot.plugin.get_config().TEA == "black"
 
 
-async def test_hooks_of_a_plugins_life_get_a_context_if_they_take_one(bot_of: OpenPlugin) -> None:
+async def test_init_and_enabled_hooks_get_a_context_if_they_take_one(bot_of: OpenPlugin) -> None:
     source = """
 @plugin.mount_init_method()
 async def init(ctx: AgentCtx):
@@ -343,7 +345,7 @@ async def cleanup(_ctx, reason="end"):
         ]
 
 
-async def test_the_ends_of_a_plugin_get_a_context_too(
+async def test_disabled_and_cleanup_hooks_get_a_context_too(
     bot_of: OpenPlugin, capfd: pytest.CaptureFixture[str]
 ) -> None:
     source = """
@@ -363,7 +365,9 @@ async def cleanup(_ctx, reason="end"):
     assert "cleanup LegacyAgentCtx end" in out
 
 
-async def test_a_hook_that_needs_more_is_refused_at_load(bot_of: OpenPlugin) -> None:
+async def test_a_hook_with_more_parameters_than_the_context_is_refused_at_load(
+    bot_of: OpenPlugin,
+) -> None:
     source = """
 @plugin.mount_init_method()
 async def init(ctx, reason):
@@ -376,7 +380,7 @@ async def init(ctx, reason):
             pass
 
 
-async def test_stopping_all_tasks_may_be_awaited(bot_of: OpenPlugin) -> None:
+async def test_stop_all_may_be_awaited_although_it_is_not_async(bot_of: OpenPlugin) -> None:
     source = """
 import asyncio
 
@@ -400,10 +404,10 @@ async def stop(_ctx: AgentCtx) -> list:
         assert await bot.call("stop") == [2, 0]
 
 
-# -- rows and timers -----------------------------------------------------------------------
+# -- database rows and timers ----------------------------------------------------------------
 
 
-async def test_a_chat_that_was_never_reset_has_a_time_at_which_it_began(
+async def test_a_chat_that_was_never_reset_has_a_time_of_its_beginning(
     bot_of: OpenPlugin,
 ) -> None:
     source = """
@@ -505,7 +509,9 @@ async def test_timers_call_functions_and_are_deleted_by_their_ids(bot_of: OpenPl
         assert ("pushed", "later") not in seen
         assert bot.chat().texts == ["news: at once"]
         await bot.reload()
-        assert await bot.call("plan", 3000, "new") == [True, "new", 1], "the others ended with it"
+        assert await bot.call("plan", 3000, "new") == [True, "new", 1], (
+            "the timers of the old plugin must end with it"
+        )
 
 
 # -- configurations ------------------------------------------------------------------------

@@ -99,7 +99,9 @@ def test_the_error_for_a_missing_module_lists_its_neighbours() -> None:
     with install_facades(), pytest.raises(ImportError, match="there is nekro_agent") as refused:
         from nekro_agent.api.nonsense import Nonsense  # noqa: F401, PLC0415 - this form is tested
     assert "nekro_agent.api.core, " in str(refused.value)
-    assert "onebot_util" not in str(refused.value), "and not all that there is anywhere"
+    assert "onebot_util" not in str(refused.value), (
+        "the list must not have modules of other packages"
+    )
 
 
 def test_the_error_for_a_missing_package_lists_the_modules() -> None:
@@ -120,7 +122,7 @@ def test_an_unlisted_module_has_the_names_of_all_facades() -> None:
 
 
 @pytest.mark.parametrize("name", ["config", "logger"])
-def test_an_object_is_not_hidden_by_the_module_of_the_same_name(name: str) -> None:
+def test_a_module_does_not_hide_an_object_of_the_same_name(name: str) -> None:
     with install_facades():
         core = importlib.import_module("nekro_agent.core")
         inner = importlib.import_module(f"nekro_agent.core.{name}")
@@ -137,7 +139,7 @@ def test_no_facade_is_left_after_the_context_has_ended() -> None:
         importlib.import_module("nekro_agent")
 
 
-def test_facades_stay_until_the_last_of_two_bots_ends() -> None:
+def test_the_facades_of_two_bots_stay_until_both_have_ended() -> None:
     with install_facades():
         with install_facades():
             first = importlib.import_module("nekro_agent.api.plugin")

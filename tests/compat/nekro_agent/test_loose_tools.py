@@ -1,4 +1,4 @@
-"""Tools that break rules which nekro-agent does not check, and nekro-agent's names in the box."""
+"""Tools may break rules that nekro-agent does not check, and code in the box may use its names."""
 
 from nekro_core.chat import File, Image
 from nekro_core.plugins.host.listing import PluginState
@@ -6,7 +6,7 @@ from tests.compat.nekro_agent.conftest import OpenBot
 from tests.compat.nekro_agent.test_conversations import PIXEL
 
 
-async def test_results_that_are_no_text_become_text_with_a_warning_at_load(
+async def test_results_of_another_type_become_text_and_a_warning_is_given_at_load(
     bot_with: OpenBot,
 ) -> None:
     async with bot_with("loose_tools") as bot:
@@ -38,7 +38,7 @@ async def test_the_result_of_a_behavior_reaches_the_model_once(bot_with: OpenBot
         assert "and then?" in bot.prompt
 
 
-async def test_code_finds_the_names_that_plugins_teach(bot_with: OpenBot) -> None:
+async def test_code_can_use_the_names_that_plugins_show_to_the_model(bot_with: OpenBot) -> None:
     async with bot_with("loose_tools") as bot:
         chat = bot.chat()
         await chat.ask(

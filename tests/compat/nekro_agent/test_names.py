@@ -87,7 +87,7 @@ def test_every_listed_name_exists_or_is_marked_as_missing() -> None:
     assert [each for each in missing if " ".join(each) not in NOT] == []
 
 
-def test_the_versions_of_the_bots_own_packages_are_true() -> None:
+def test_the_listed_versions_of_the_bots_own_packages_are_true() -> None:
     project = tomllib.loads((PAGE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     needs = {
         canonicalize_name(Requirement(each).name) for each in project["project"]["dependencies"]
@@ -149,7 +149,7 @@ def _there(thing: Any, name: str) -> bool:
 
 
 def _declared(thing: Any) -> Iterator[str]:
-    """The attributes that instances of a class have and the class itself does not."""
+    """The attributes that instances of a class have and the class object does not have."""
     if isinstance(thing, type):
         for fields in ("model_fields", "__dataclass_fields__", "FIELDS"):
             yield from getattr(thing, fields, ())

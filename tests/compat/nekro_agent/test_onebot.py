@@ -66,7 +66,7 @@ async def test_a_message_that_a_blocking_matcher_answers_gets_no_second_answer(
     ]
     await whole.ask(group, "are you there?")
     assert len(whole.said(group)) == 3
-    assert len(whole.prompts(group)) == 1, "the AI was asked about its own message alone"
+    assert len(whole.prompts(group)) == 1, "the model must be asked only about the other message"
     assert "/r 3d6" in whole.prompts(group)[0].last_user_text
 
 

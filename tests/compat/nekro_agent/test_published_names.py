@@ -83,7 +83,7 @@ async def test_a_plugin_runs_code_in_the_box_of_the_chat(bot_with: OpenBot) -> N
         assert sent[0] == "from code"
 
 
-async def test_code_that_waits_for_a_tool_cannot_run_more_code(bot_with: OpenBot) -> None:
+async def test_a_tool_that_the_code_waits_for_cannot_run_more_code(bot_with: OpenBot) -> None:
     async with bot_with("code_lab") as bot:
         chat = bot.chat()
         said = await chat.ask(
@@ -96,7 +96,7 @@ async def test_code_that_waits_for_a_tool_cannot_run_more_code(bot_with: OpenBot
         assert parsed == ["code: 'print(1)\\n'"]
 
 
-async def test_the_pages_of_a_plugin_know_the_operator(bot_with: OpenBot) -> None:
+async def test_the_pages_of_a_plugin_know_that_the_operator_is_logged_in(bot_with: OpenBot) -> None:
     async with bot_with("admin_panel") as bot, visitor(bot.app.operator.pages) as visits:
         own = "/keeper.admin_panel"
         assert (await visits.get(f"{own}/")).json() == {"page": "panel"}
@@ -110,7 +110,9 @@ async def test_the_pages_of_a_plugin_know_the_operator(bot_with: OpenBot) -> Non
         assert (await visits.get(f"{own}/guarded")).json() == {"ok": True}
 
 
-async def test_nobody_is_logged_in_at_a_server_that_a_plugin_runs_itself(bot_with: OpenBot) -> None:
+async def test_nobody_is_logged_in_at_a_web_server_that_a_plugin_itself_runs(
+    bot_with: OpenBot,
+) -> None:
     async with bot_with("admin_panel") as bot:
         server = FastAPI()
         server.include_router(bot.module.build_router())
@@ -139,7 +141,7 @@ async def test_a_plugin_changes_its_settings_by_its_key(bot_with: OpenBot) -> No
         assert bot.module.config.LIMIT == 9
 
 
-async def test_a_picture_is_compressed_to_a_number_of_bytes(bot_with: OpenBot) -> None:
+async def test_a_picture_is_compressed_to_a_given_number_of_bytes(bot_with: OpenBot) -> None:
     async with bot_with("admin_panel") as bot:
         noise = random.Random(1).randbytes(3 * 300 * 300)
         picture = io.BytesIO()

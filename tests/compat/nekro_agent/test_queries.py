@@ -130,7 +130,8 @@ ASKED: tuple[tuple[dict[str, Any], list[int]], ...] = (
 
 
 async def test_messages_are_filtered_ordered_and_counted(host: NekroAgentHost) -> None:
-    for asked, ids in ASKED:  # one database for all queries, because making it takes longest
+    # one database for all queries, because making a database takes longest
+    for asked, ids in ASKED:
         people = DBChatMessage.filter(**asked).exclude(sender_id=-1)
         assert [row.id for row in await people] == ids, asked
         assert await people.count() == len(ids)

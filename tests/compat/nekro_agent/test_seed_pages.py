@@ -1,5 +1,5 @@
-"""The code blocks of a page of nekro-agent's documentation run as printed, and each kind of method
-works. The page is here in three languages."""
+"""The code blocks of a page of nekro-agent's documentation run as printed, in three languages, and
+each kind of method works."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime
@@ -125,7 +125,7 @@ async def test_a_behavior_method_can_report_why_its_message_was_refused(
     assert "muted in this group" in outcome.text
 
 
-async def test_the_cut_off_picture_of_the_page_is_refused(world: World, tools: ToolSet) -> None:
+async def test_a_cut_off_picture_as_on_the_page_is_refused(world: World, tools: ToolSet) -> None:
     outcome = await call_tool(tools.resolve("generate_image_and_comment"), world.ctx(), ("cats",))
     assert isinstance(outcome, ToolCallFailed)
     assert "part 2 of 2" in outcome.message

@@ -11,7 +11,7 @@ from tortoise.exceptions import ConfigurationError, OperationalError
 from nekro_core.compat.nekro_agent.host import NekroAgentHost
 from nekro_core.compat.nekro_agent.rows.chats import DBChatChannel
 from nekro_core.compat.nekro_agent.rows.messages import DBChatMessage
-from nekro_core.compat.nekro_agent.sql import default_connection
+from nekro_core.compat.nekro_agent.sql import offer_connection
 from nekro_core.store.message_view import literal, message_view
 from tests.compat.nekro_agent.test_queries import host, url
 
@@ -32,11 +32,13 @@ LIMIT $3;
 @pytest.fixture
 async def connection(host: NekroAgentHost) -> AsyncIterator[Any]:
     await host.load()
-    async with default_connection():
-        yield Tortoise.get_connection("default")
+    end = offer_connection()
+    assert end is not None
+    yield Tortoise.get_connection("default")
+    await end()
 
 
-async def test_a_rank_of_a_chat_is_counted(connection: Any) -> None:
+async def test_a_query_counts_who_wrote_most_in_a_chat(connection: Any) -> None:
     for _ in range(2):
         rows = await connection.execute_query_dict(RANK, ["web-group_1", 100, 3])
         assert rows == [
@@ -108,7 +110,7 @@ REFUSED = (
 
 
 @pytest.mark.parametrize("sql", REFUSED)
-async def test_nothing_else_is_read_or_changed(connection: Any, sql: str) -> None:
+async def test_any_other_statement_is_refused(connection: Any, sql: str) -> None:
     with pytest.raises(OperationalError, match=r"DBChatMessage\.filter"):
         await connection.execute_query_dict(sql)
     rows = await connection.execute_query_dict("SELECT COUNT(*) AS n FROM chat_message")
@@ -126,7 +128,7 @@ async def test_a_long_result_and_a_slow_query_are_refused(
         await connection.execute_query_dict(f"SELECT COUNT(*) AS n FROM {endless}")
 
 
-async def test_a_connection_only_reads_and_names_what_to_use(connection: Any) -> None:
+async def test_other_methods_and_connections_are_refused_with_a_hint(connection: Any) -> None:
     with pytest.raises(OperationalError, match=r"no execute_script here.*DBChatMessage\.filter"):
         await connection.execute_script("DROP TABLE messages")
     with pytest.raises(ConfigurationError, match="there is 'default'"):
@@ -135,14 +137,16 @@ async def test_a_connection_only_reads_and_names_what_to_use(connection: Any) ->
 
 
 async def test_the_connection_ends_with_the_last_bot(host: NekroAgentHost) -> None:
-    async with default_connection():
-        async with default_connection():
-            pass
-        assert await get_connection("default").execute_query_dict("SELECT 1 AS n") == [{"n": 1}]
+    end, end_of_other = offer_connection(), offer_connection()
+    assert end is not None
+    assert end_of_other is not None
+    await end_of_other()
+    assert await get_connection("default").execute_query_dict("SELECT 1 AS n") == [{"n": 1}]
+    await end()
     with pytest.raises(RuntimeError, match="No TortoiseContext"):
         get_connection("default")
 
 
-def test_the_name_of_the_bot_is_a_constant_in_the_view() -> None:
+def test_a_constant_column_of_the_view_is_quoted() -> None:
     sql = message_view("sqlite", {"name": literal("O'Neil {x}")})
     assert sql == "SELECT 'O''Neil {x}' AS name FROM messages m"

@@ -1,4 +1,4 @@
-"""An application of a test behind the guard."""
+"""A test's web application behind the guard."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +17,8 @@ TOKEN = "the right token of a test"
 
 @asynccontextmanager
 async def guarded(app: FastAPI, folder: Path) -> AsyncIterator[tuple[str, Authenticator]]:
-    """Serve ``app`` behind the guard. Yields its address and who checks the logins."""
+    """Serve ``app`` behind the guard. Yields the address and the `Authenticator` that checks
+    logins."""
     clock = Clock()
     async with Store.open(f"sqlite://{folder}/web.sqlite3", clock=clock) as store:
         settings = {"web_access_token": TOKEN}

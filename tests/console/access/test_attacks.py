@@ -1,4 +1,5 @@
-"""What strangers, thieves and people with too small a role try, and what they get."""
+"""Strangers, thieves and people with too small a role try something. The tests check what they
+get."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -40,7 +41,7 @@ async def is_in(browser: httpx.AsyncClient) -> bool:
 
 
 class TestSessions:
-    async def test_a_session_that_somebody_else_chose_is_not_used(self, chat: Web) -> None:
+    async def test_a_session_id_that_a_thief_chose_is_not_used(self, chat: Web) -> None:
         """Session fixation: the thief gives the browser a cookie and waits for the login."""
         await add_person(chat, "lin")
         name = chat.site.authenticator.cookie
@@ -52,7 +53,7 @@ class TestSessions:
                 await log_in(browser, "lin")
                 fresh = [each.value for each in browser.cookies.jar if each.value != cookie]
                 assert len(fresh) == 1
-            # The session that the browser had before has ended.
+            # The session that the browser had before the login has ended.
             assert not await is_in(thief)
 
     async def test_a_stolen_cookie_does_not_work_after_the_session_was_ended(
@@ -68,8 +69,10 @@ class TestSessions:
                 assert done.status_code == 200, done.text
                 assert not await is_in(thief)
 
-    async def test_a_link_ends_with_the_session_that_made_it(self, chat: Web) -> None:
-        """A thief of a session makes links, so that they get in again later."""
+    async def test_links_that_a_session_made_stop_working_when_the_session_ends(
+        self, chat: Web
+    ) -> None:
+        """A thief who has stolen a session could make links in order to get in again later."""
         async with logged_in(chat, "lin") as browser, chat.stranger() as thief:
             links = [(await browser.post("/api/v1/links")).json()["url"] for _ in range(2)]
             assert (await thief.get(links[0])).status_code == 200
@@ -80,7 +83,7 @@ class TestSessions:
             assert not await is_in(thief)
 
     @pytest.mark.parametrize("how", ["new password", "disabled", "reset link", "31 days"])
-    async def test_a_session_ends_with(self, chat: Web, how: str) -> None:
+    async def test_a_session_ends_after(self, chat: Web, how: str) -> None:
         people = chat.site.identity.people
         async with logged_in(chat, "lin") as browser:
             person = await people.one("lin")
@@ -98,7 +101,9 @@ class TestSessions:
                 200 if how == "31 days" else 401
             )
 
-    async def test_the_database_does_not_have_what_a_thief_could_use(self, tmp_path: Path) -> None:
+    async def test_the_database_has_nothing_with_which_a_thief_could_log_in(
+        self, tmp_path: Path
+    ) -> None:
         from tests.adapters.web.running import web  # noqa: PLC0415
 
         async with web(tmp_path) as chat, logged_in(chat, "lin") as browser:
@@ -177,10 +182,10 @@ ACTS: list[Way] = [
 
 
 class TestRoles:
-    async def test_a_link_logs_in_who_asked_for_it_also_after_a_change_of_name(
+    async def test_a_link_logs_in_the_person_who_asked_for_it_even_if_the_name_changes(
         self, chat: Web, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The guard has found the person, and then another request of theirs changes the name."""
+        """After the guard has found the person, another request of this person changes the name."""
         found = Authenticator.by_session
 
         async def and_renamed(self: Authenticator, offered: str, address: str) -> Visit | None:
@@ -201,7 +206,7 @@ class TestRoles:
         async with logged_in(chat, "vera") as browser:
             answer = await way(chat, browser)
             assert answer.status_code == 403, answer.text
-            assert await is_in(browser)  # but may read
+            assert await is_in(browser)  # the viewer may still read
         assert not chat.host.accepted
 
     async def test_an_operator_acts_in_rooms_and_does_not_manage_people(self, chat: Web) -> None:
@@ -217,7 +222,9 @@ class TestRoles:
             assert (await by_stop(chat, browser)).status_code == 403
             assert await is_in(browser)
 
-    async def test_two_owners_who_give_up_the_role_at_once_leave_one_owner(self, chat: Web) -> None:
+    async def test_if_two_owners_give_up_the_role_at_the_same_time_one_owner_is_left(
+        self, chat: Web
+    ) -> None:
         people = chat.site.identity.people
         second = await add_person(chat, "ona", AccessRole.OWNER)
         outcomes: list[str] = []
@@ -258,7 +265,7 @@ SCOPES: list[tuple[set[str], str, str, int]] = [
     ({"*"}, "POST", "/api/v1/operator/people/begin_second_factor", 403),
     ({"*"}, "POST", "/api/v1/operator/people/invite", 403),
     ({"*"}, "POST", "/api/v1/operator/people/change_role", 403),
-    ({"*"}, "GET", "/ui/", 401),  # a token opens no pages
+    ({"*"}, "GET", "/ui/", 401),  # an API token does not open pages
 ]
 BODIES: dict[str, Any] = {
     "make_token": {"label": "x", "scopes": ["*"]},
@@ -313,7 +320,7 @@ class TestGuesses:
         hashing = chat.site.identity.people.hashing
         pages = set()
         async with chat.stranger() as stranger:
-            # The owner has no password at all.
+            # The owner has no password.
             for name in ("lin", "nobody", "owner", "gone", "x" * 3000, ""):
                 before = hashing.computed
                 answer = await log_in(stranger, name, "wrong")
@@ -329,7 +336,7 @@ class TestGuesses:
         tries = [
             (authenticator.at(now), 200),
             (authenticator.at(now), 401),  # replayed
-            (authenticator.at(now - STEP_S), 401),  # the one that was used to enrol
+            (authenticator.at(now - STEP_S), 401),  # the code that was used at the enrolment
             (authenticator.at(now + 3 * STEP_S), 401),
             (authenticator.at(now + STEP_S), 200),  # the telephone is ahead
         ]
@@ -416,7 +423,9 @@ NASTY = {
 
 class TestInput:
     @pytest.mark.parametrize("text", NASTY.values(), ids=NASTY)
-    async def test_what_strangers_type_does_not_come_back(self, chat: Web, text: str) -> None:
+    async def test_text_that_strangers_type_is_not_shown_to_them(
+        self, chat: Web, text: str
+    ) -> None:
         async with chat.stranger(**{"Accept-Language": "en"}) as stranger:
             for path, form in (
                 ("/login", {"name": text, "password": text}),
@@ -462,9 +471,7 @@ class TestInput:
             assert await is_in(browser)
 
     @pytest.mark.parametrize("path", ["/login%0A", "/login/code%0a", "/join%0A", "/logout%0A"])
-    async def test_a_newline_after_the_path_goes_around_no_check(
-        self, chat: Web, path: str
-    ) -> None:
+    async def test_a_newline_after_the_path_evades_no_check(self, chat: Web, path: str) -> None:
         evil = {"Origin": "https://evil.example"}
         async with logged_in(chat, "lin") as browser:
             answer = await browser.post(path, data={"name": "lin", "password": PASSWORD})
@@ -482,10 +489,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("how", ["ended", "disabled", "downgraded", "token revoked"])
-async def test_an_open_connection_ends_when_its_person_may_not_ask(
+async def test_an_open_connection_ends_when_its_person_loses_the_right(
     tmp_path: Path, how: str
 ) -> None:
-    """A websocket and an event stream. A connection of somebody else stays open."""
+    """Tests a websocket and an event stream. A connection of another person stays open."""
     app = FastAPI()
 
     @app.websocket("/ui/echo")
@@ -553,7 +560,7 @@ async def test_an_open_connection_ends_when_its_person_may_not_ask(
                     await again
 
 
-async def test_one_person_does_not_take_all_connections(
+async def test_one_person_cannot_use_up_all_connections(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "MAX_AT_ONCE", 3)
@@ -602,7 +609,7 @@ async def cookie(authenticator: Authenticator, person: ConsolePerson) -> str:
 
 
 @pytest.mark.usefixtures("quick")
-async def test_a_page_that_stays_open_asks_again_who_acts(tmp_path: Path) -> None:
+async def test_an_open_page_checks_again_who_acts(tmp_path: Path) -> None:
     app = FastAPI()
     visits = []
 

@@ -1,4 +1,4 @@
-"""Anybody can use the pages before the login, in a real browser: on a wide screen and on a
+"""Everybody can use the pages before the login in a real browser: on a wide screen and on a
 telephone, in light and in dark colours. ``SCREENSHOTS=folder`` saves a picture of each page."""
 
 import os
@@ -25,7 +25,8 @@ NAME = "<b>Zoe</b>"
 
 @dataclass
 class Site:
-    """A site with logins, whose viewer has a second factor. ``invited`` is a person's link."""
+    """A site with logins. Its viewer has a second factor. ``invited`` is the link of an invited
+    person."""
 
     address: str
     invited: str
@@ -79,7 +80,7 @@ async def assert_usable(page: Page, name: str) -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("language", ["en", "zh", "ja"])
-async def test_anybody_can_use_the_pages_before_the_login(
+async def test_everybody_can_use_the_pages_before_the_login(
     site: Site, browser: Browser, language: str, width: int, theme: str
 ) -> None:
     context = await browser.new_context(

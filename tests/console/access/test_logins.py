@@ -20,7 +20,7 @@ from tests.console.access.visitors import (
 
 
 async def whoami(browser: httpx.AsyncClient) -> str:
-    """The name and role that the bot knows this browser by; empty for a stranger."""
+    """The name and role of the person whom the bot sees in this browser; empty for a stranger."""
     answer = await browser.get("/api/v1/operator/people/myself")
     if answer.status_code != 200:
         return ""
@@ -28,7 +28,9 @@ async def whoami(browser: httpx.AsyncClient) -> str:
     return f"{person['name']}, {person['role']}"
 
 
-async def test_who_opens_the_first_link_is_the_owner_and_needs_no_password(chat: Web) -> None:
+async def test_the_person_who_opens_the_first_link_is_the_owner_and_needs_no_password(
+    chat: Web,
+) -> None:
     assert await chat.site.identity.people.all() == []
     async with chat.stranger() as browser:
         assert (await browser.get(chat.site.login_link(chat.url))).status_code == 200
@@ -39,7 +41,7 @@ async def test_who_opens_the_first_link_is_the_owner_and_needs_no_password(chat:
     assert [each.name for each in await chat.site.identity.people.all()] == ["owner"]
 
 
-async def test_a_person_who_is_called_owner_does_not_keep_the_owner_out(chat: Web) -> None:
+async def test_a_person_with_the_name_owner_does_not_lock_out_the_owner(chat: Web) -> None:
     invited = {"name": "Owner", "role": "viewer"}
     await chat.client.post("/api/v1/operator/people/invite", json=invited)
     async with chat.stranger() as browser:
@@ -64,7 +66,8 @@ async def test_an_invited_person_chooses_a_password_and_logs_in_with_it(chat: We
         assert await whoami(browser) == "Lin, operator"
     async with chat.stranger() as browser:
         assert (await log_in(browser, "Lin", "wrong")).status_code == 401
-        assert (await log_in(browser, " ＬＩＮ ")).status_code == 200  # another case and width
+        # the name in capitals and full-width letters
+        assert (await log_in(browser, " ＬＩＮ ")).status_code == 200
         assert await whoami(browser) == "Lin, operator"
 
 
@@ -133,12 +136,13 @@ async def test_after_wrong_passwords_only_the_tried_name_must_wait(chat: Web) ->
     async with chat.stranger() as browser:
         tries = [await log_in(browser, "lin", "wrong") for _ in range(MAX_GUESSES)]
         assert {answer.status_code for answer in tries} == {401}
-        # The right password must wait too, or it could be guessed.
+        # The right password must wait too, because an early success would tell a guesser that it is
+        # right.
         refused = await log_in(browser, "LIN")
         assert refused.status_code == 429
         assert 0 < int(refused.headers["retry-after"]) <= GUESS_WINDOW_S + 1
         assert (await log_in(browser, "mika")).status_code == 200
-        # The owner gets in by a link or the token all the same.
+        # The owner can still log in with a link or the token.
         token = {"token": chat.site.access_token}
         assert (await browser.post("/login", data=token)).status_code == 200
         chat.clock.now += GUESS_WINDOW_S + 1

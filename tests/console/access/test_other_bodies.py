@@ -1,4 +1,4 @@
-"""The limits on bodies protect routes that read a body before they check a token.
+"""The limits on request bodies protect routes that read a body before they check a token.
 
 NoneBot's driver adds such routes.
 """
@@ -117,17 +117,17 @@ async def test_a_client_with_too_many_wrong_tokens_receives_the_refusal(tmp_path
         with anyio.fail_after(60):
             async with await connected(client) as stream:
                 await stream.send(head)
-                await anyio.sleep(0.3)  # the refusal comes before the body
+                await anyio.sleep(0.3)  # in this time the server refuses, before the body is sent
                 await stream.send(b"b" * size)
                 assert b" 429 " in await stream.receive()
                 await ended(stream)
 
 
 @pytest.mark.parametrize("more", [0, MOST_BYTES * 4])
-async def test_reading_a_refused_body_ends(
+async def test_the_server_stops_reading_a_refused_body(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
-    """The server stops reading both a body that no longer arrives and one that does not end."""
+    """The server stops reading a body that no longer arrives, and also a body that does not end."""
     monkeypatch.setattr("nekro_core.console.access.body_limit.LINGER_S", 60 if more else 0.3)
     async with (
         bot(tmp_path) as client,
@@ -146,7 +146,7 @@ async def test_reading_a_refused_body_ends(
 async def test_all_bodies_share_a_limit_that_leaves_room_for_small_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # No time limit here: only the limit for all bodies together may refuse one.
+    # There is no time limit here: only the limit for all bodies together may refuse a body.
     monkeypatch.setattr("nekro_core.console.access.body_limit.BODY_S", math.inf)
     refused: list[SocketStream] = []
 

@@ -115,7 +115,7 @@ class TestTheLink:
             assert (await browser.get("/api/v1/rooms")).status_code == 200
             assert (await browser.post("/login", content=b"x" * 5000)).status_code == 413
 
-    async def test_a_login_has_ended_after_31_days(self, chat: Web) -> None:
+    async def test_a_login_ends_after_31_days(self, chat: Web) -> None:
         async with chat.stranger() as browser:
             await browser.post("/login", data={"token": chat.site.access_token})
             chat.clock.now += 31 * 86400

@@ -80,7 +80,7 @@ async def test_the_right_token_works_after_many_wrong_ones(chat: Web, wrong: str
         async with chat.stranger() as owner:
             answer = await way(chat, owner, token)
             assert is_in(answer), (name, answer.status_code)
-    # The one-time token of a link also works in the form. People may paste it there.
+    # The one-time token of a link also works in the form, because people may paste it there.
     token = chat.site.login_link(chat.url).partition("token=")[2]
     async with chat.stranger() as owner:
         assert is_in(await by_form(chat, owner, token))
@@ -111,7 +111,7 @@ async def test_the_right_token_works_while_wrong_ones_arrive(chat: Web) -> None:
 async def test_wrong_tokens_from_many_addresses_share_a_limit(chat: Web) -> None:
     statuses = []
     for last in range(2, 3 + MAX_FAILURES_IN_ALL // (MAX_FAILURES - 1)):
-        # All addresses in 127.0.0.0/8 belong to this machine.
+        # All addresses in 127.0.0.0/8 belong to this machine, so a test can use several of them.
         transport = httpx.AsyncHTTPTransport(local_address=f"127.0.0.{last}", verify=NO_TLS)
         async with httpx.AsyncClient(base_url=chat.url, transport=transport) as stranger:
             tries = [await by_header(chat, stranger, "wrong") for _ in range(MAX_FAILURES - 1)]
@@ -125,7 +125,7 @@ async def test_wrong_tokens_from_many_addresses_share_a_limit(chat: Web) -> None
 
 
 async def test_a_refused_connection_is_closed(chat: Web) -> None:
-    # So each further attempt needs a new connection.
+    # Each further attempt thus needs a new connection.
     async with chat.stranger() as stranger:
         answers = [await by_header(chat, stranger, "wrong") for _ in range(MAX_FAILURES + 1)]
     assert answers[-1].headers["connection"] == "close"
@@ -174,7 +174,8 @@ def test_the_number_of_remembered_addresses_is_bounded() -> None:
     for number in range(3 * MAX_ADDRESSES):
         attempts.failed(f"198.51.{number // 250}.{number % 250}")
     assert len(attempts) == MAX_ADDRESSES
-    assert attempts.wait_s("203.0.113.1") == FAILURE_WINDOW_S  # the limit of all addresses together
+    # this address waits for the limit that all addresses share
+    assert attempts.wait_s("203.0.113.1") == FAILURE_WINDOW_S
     clock.now += FAILURE_WINDOW_S
     assert attempts.wait_s("203.0.113.1") == 0
 
@@ -184,7 +185,7 @@ def test_the_number_of_remembered_addresses_is_bounded() -> None:
     [
         ("192.0.2.7", "192.0.2.7"),
         ("::ffff:192.0.2.7", "192.0.2.7"),
-        # A client with one IPv6 address usually has 2**64 of them.
+        # A client with an IPv6 address can usually use the 2**64 addresses of its network.
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
         ("2001:db8:1:2::1%eth0", "2001:db8:1:2::/64"),
         ("", ""),
@@ -205,9 +206,9 @@ def test_a_token_that_can_be_guessed_is_refused(token: str) -> None:
     "value", ['"' + "\\" * 60_000 + '"', '"' + '\\"' * 30_000 + '"', "=" * 60_000]
 )
 async def test_a_cookie_with_many_backslashes_is_parsed_quickly(chat: Web, value: str) -> None:
-    # In Python 3.11.7 the time that http.cookies takes grows with the square of the number of
-    # backslashes (CVE-2024-7592). Debian's 3.11.2-6+deb12u6 and 3.12.6 are repaired. This cookie
-    # took 9.5 s, and all chats waited.
+    # In Python 3.11.7, http.cookies takes time that grows with the square of the number of
+    # backslashes (CVE-2024-7592). Debian's 3.11.2-6+deb12u6 and 3.12.6 have the repair. This cookie
+    # took 9.5 s, in which all chats waited.
     began = anyio.current_time()
     async with chat.stranger(Cookie=f"a={value}") as stranger:
         assert (await stranger.get("/api/v1/rooms")).status_code in {401, 431}
@@ -232,7 +233,9 @@ def test_the_sessions_cookie_is_found_among_others(header: str, found: str) -> N
     assert session_cookie(headers, "s") == found
 
 
-async def test_too_many_slow_forms_end_the_oldest_ones_and_a_new_form_is_read(chat: Web) -> None:
+async def test_if_too_many_forms_arrive_slowly_the_oldest_end_and_a_new_form_is_read(
+    chat: Web,
+) -> None:
     port = int(chat.url.rpartition(":")[2])
     slow = b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\ntoken="
     async with AsyncExitStack() as stack:

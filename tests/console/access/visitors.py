@@ -16,7 +16,7 @@ PASSWORD = "correct horse battery"
 async def add_person(
     site: Web, name: str, role: AccessRole = AccessRole.VIEWER, password: str = PASSWORD
 ) -> ConsolePerson:
-    """An active person with a password. The owner is there too, as on every bot."""
+    """Add an active person with a password. The bot has an owner as well."""
     people = site.site.identity.people
     await people.owner()
     _, secret = await people.invite(name, role)

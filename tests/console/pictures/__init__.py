@@ -1,4 +1,5 @@
-"""Makes the pictures of the console in the documents, of a whole bot with invented people.
+"""Makes the screenshots of the console for the documents. They show a whole bot with invented
+people.
 
 ::
 

@@ -1,9 +1,8 @@
-"""Makes the pictures of the console in ``docs/images/console``: ``make pictures``.
+"""Makes the screenshots of the console in ``docs/images/console``: ``make pictures``.
 
 ``python -m tests.console.pictures [--only NAME ...] [--into FOLDER] [--language LANGUAGE]
-[--serve]``. A picture is written only if it differs visibly from the one that is there, so that a
-second run changes few files. ``--serve`` only starts the bot, and prints a link to its page.
-"""
+[--serve]``. A screenshot is written only if it differs visibly from the existing file, so a second
+run changes few files. ``--serve`` only starts the bot and prints a link to its page."""
 
 import argparse
 import io
@@ -23,13 +22,13 @@ from tests.console.test_browser_pages import ARGUMENTS, CHROMIUM, NARROW
 FOLDER = Path(__file__).parents[3] / "docs" / "images" / "console"
 WIDE = (1280, 860)
 _COLOURS = 128
-"""A picture has at most this many colours, which makes the file small. `MAXCOVERAGE` keeps the rare
-ones, such as the red of a small sign."""
+"""A picture has at most this many colours, which makes the file small. `MAXCOVERAGE` keeps rare
+colours, such as the red of a small sign."""
 _DIFFERENT = 24
-"""Two values of a pixel that differ by less look the same."""
+"""If two values of a pixel differ by less than this, they look the same."""
 _CHANGED_PART = 0.012
-"""A picture is written again if more of its pixels look different. Times and figures of the day
-are less."""
+"""A picture is written again if a larger part of its pixels looks different. Times and figures that
+change each day are a smaller part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +41,7 @@ class Picture:
         size: The size of the window.
         theme: ``light`` or ``dark``.
         shows: The selector of an element that is scrolled to the top.
+        opens: The selector of a button that is clicked first.
     """
 
     name: str
@@ -49,10 +49,11 @@ class Picture:
     size: tuple[int, int] = WIDE
     theme: str = "light"
     shows: str = ""
+    opens: str = ""
 
 
 def pictures(turn_id: int) -> tuple[Picture, ...]:
-    """Every picture. ``turn_id`` is a turn with several steps."""
+    """Every picture that is made. ``turn_id`` is a turn with several steps."""
     listed = (
         *("statistics", "chats", "turns", "undelivered", "requests", "timers", "models"),
         *("personas", "platforms", "plugins", "mcp", "network", "settings", "people", "account"),
@@ -63,6 +64,8 @@ def pictures(turn_id: int) -> tuple[Picture, ...]:
         Picture(name="home"),
         *(Picture(name=each, path=each) for each in listed),
         Picture(name="chat", path=trail),
+        Picture(name="roles", path="models", shows=".nc-section"),
+        Picture(name="memory", path="memory", opens=f"article:has-text('group_{TRAIL}') .q-btn"),
         Picture(name="turn", path=f"turns/{turn_id}"),
         Picture(name="prompt", path=f"turns/{turn_id}", shows=".nc-turn-shares"),
         Picture(name="plugin", path="plugins/amelie.weather"),
@@ -76,7 +79,7 @@ def pictures(turn_id: int) -> tuple[Picture, ...]:
 async def take(
     browser: Browser, operator: Operator, each: tuple[Picture, ...], into: Path, language: str
 ) -> None:
-    """Save the pictures."""
+    """Take and save the screenshots."""
     for theme in ("light", "dark"):
         for size in (WIDE, NARROW):
             chosen = [p for p in each if (p.theme, p.size) == (theme, size)]
@@ -98,19 +101,23 @@ async def take(
                 await page.goto(f"{address}/ui/console/{picture.path}")
                 await page.wait_for_selector(".nc-main")
                 await page.wait_for_load_state("networkidle")
+                if picture.opens:
+                    await page.locator(picture.opens).first.click()
+                    await page.wait_for_load_state("networkidle")
                 if picture.shows:
                     await page.locator(picture.shows).first.evaluate(
                         "e => { e.scrollIntoView(); window.scrollBy(0, -220); }"
                     )
                 await page.mouse.move(size[0] - 5, size[1] - 5)
-                await anyio.sleep(1.2)  # charts are drawn, the last animation ends
+                # in this time the charts are drawn and the last animation ends
+                await anyio.sleep(1.2)
                 state = save(into / f"{picture.name}.png", await page.screenshot())
                 print(f"{picture.name}: {state}", flush=True)
             await context.close()
 
 
 def save(path: Path, png: bytes) -> str:
-    """Write the picture, unless the one that is there looks the same. Returns what was done."""
+    """Write the picture, unless the existing file looks the same. Return what was done."""
     fresh = Image.open(io.BytesIO(png)).convert("RGB")
     if path.exists():
         with Image.open(path) as old:
@@ -140,7 +147,7 @@ async def main() -> None:
     parser.add_argument("--serve", action="store_true")
     given = parser.parse_args()
     folder = Path(tempfile.mkdtemp())
-    # The pictures show the folder's name, so it is a link with a name that is always the same.
+    # The pictures show the folder's name. A link gives the folder the same name each time.
     shown = Path(tempfile.gettempdir()) / "mei"
     shown.unlink(missing_ok=True)
     shown.symlink_to(folder)

@@ -1,4 +1,4 @@
-"""A whole bot with an invented life, for the pictures."""
+"""Runs a whole bot with invented people and chats, for the screenshots of the documents."""
 
 import itertools
 import os
@@ -24,24 +24,33 @@ from tests.console.pictures.story import (
     MEI_TEXT,
     MUTED,
     NOODLE,
+    NOTES,
     PEOPLE,
     PHOTO,
     READING,
+    SUMMARIES,
     TODAY,
     TRAIL,
+    WHOLE_SUMMARY,
     Line,
 )
 from tests.e2e.bot_process import BotProcess, running_bot
+from tests.e2e.whole_bot import fence
 from tests.peers.onebot_v11 import Failed, OneBotPeer
 from tests.peers.onebot_v11.account import Account
 from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer, pieces
 
 BOT_PORT, MODEL_PORT = 8080, 11434
-"""The usual ports of the bot and of a model server on this machine, which the pictures show."""
+"""The usual ports of the bot and of a model server on this machine. The screenshots show them."""
 TOKEN = "tea-and-cats-and-books-2026"
 PASSWORD = "green tea at half past four"
 OPERATOR = "/api/v1/operator"
-_CHAT = re.compile(r"^\[chat\] onebot_v11-\w+_(\d+), a ", re.MULTILINE)
+_CHAT = re.compile(r"^\[chat\] onebot_v11-\w+_(\d+): ", re.MULTILINE)
+_SILENCE = fence("pass")
+"""The model's reply to a line that the story does not answer."""
+_KANA, _HAN = re.compile("[\u3040-\u30ff]"), re.compile("[\u4e00-\u9fff]")
+_SUMMARIZE, _SUMMARIZE_ALL = "Write the summary alone.", "These are summaries"
+"""What the bot writes when it asks for a summary, and for one of several summaries."""
 _WITHIN_S = 60.0
 _BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
@@ -65,17 +74,30 @@ class StoryModel:
 
     def __init__(self) -> None:
         self.waiting: dict[str, list[str]] = {}
+        self._summaries = 0
 
     def __call__(self, asked: Asked) -> Reply:
-        texts = [str(each["content"]) for each in asked.messages if each["role"] == "user"]
-        found = _CHAT.search(texts[0]) if texts else None
+        system = "".join(
+            str(each["content"]) for each in asked.messages if each["role"] == "system"
+        )
+        if _SUMMARIZE in system:
+            return Answer(chunks=pieces(self._summary(asked)))
+        found = _CHAT.search(system)
         waiting = self.waiting.get(found[1], []) if found else []
-        reply = waiting.pop(0) if waiting else "OK"
+        reply = waiting.pop(0) if waiting else _SILENCE
         return Answer(chunks=[0.35, *pieces(reply)], delay_s=0.015)
+
+    def _summary(self, asked: Asked) -> str:
+        text = str(asked.messages[-1]["content"])
+        language = "ja" if _KANA.search(text) else "zh" if _HAN.search(text) else "en"
+        if language == "en" and _SUMMARIZE_ALL in str(asked.messages[0]["content"]):
+            return WHOLE_SUMMARY
+        self._summaries += 1
+        return SUMMARIES[language][self._summaries % len(SUMMARIES[language])]
 
 
 class Operator:
-    """Calls the operations of the running bot, as one of its people."""
+    """Calls operations of the running bot, with the access token of the owner."""
 
     def __init__(self, bot: BotProcess) -> None:
         self._web = httpx.AsyncClient(
@@ -110,7 +132,7 @@ class Operator:
         self._web.cookies.clear()
 
     async def join(self, name: str, role: str) -> None:
-        """Invite a person, who accepts."""
+        """Invite a person, and accept the invitation as this person."""
         invited = await self.do("people.invite", name=name, role=role)
         (token,) = parse_qs(urlsplit(_path_of(invited)).query)["token"]
         async with httpx.AsyncClient(
@@ -137,7 +159,8 @@ def _values(value: Any) -> list[Any]:
 
 @asynccontextmanager
 async def bot_with_a_life(folder: Path) -> AsyncIterator[tuple[BotProcess, Operator]]:
-    """Start the bot with its past, and let today happen."""
+    """Start the bot with four weeks of past messages, then let people and the operator act
+    today."""
     data = folder / "data"
     data.mkdir(parents=True)
     await write_past(data / "nekro.sqlite3")
@@ -174,7 +197,7 @@ def _environment() -> dict[str, str]:
 
 
 async def _free(port: int) -> int:
-    """The port, or 0 if another program has it."""
+    """Return the port, or 0 if another program uses it."""
     try:
         async with await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port):
             return port
@@ -187,7 +210,13 @@ async def _begin(operator: Operator, model_url: str) -> None:
     await operator.log_in()
     await operator.do("people.rename_myself", name="ruth")
     await operator.do("people.set_password", password=PASSWORD)
-    fields = {"base_url": model_url, "model": "qwen3:14b", "context_tokens": 32_768}
+    fields = {
+        "base_url": model_url,
+        "model": "qwen3:14b",
+        "context_tokens": 32_768,
+        "prompt_price": 0,
+        "completion_price": 0,
+    }
     await operator.do("models.put", group="default", fields=fields)
     await operator.do(
         "models.put",
@@ -201,6 +230,9 @@ async def _begin(operator: Operator, model_url: str) -> None:
         fields={"base_url": "https://api.openai.com/v1", "model": "gpt-4o-mini", "vision": True},
         api_key="sk-this-key-is-not-real",
     )
+    chains = {"chat": ["default", "clever"], "quick": ["default"], "vision": ["pictures"]}
+    for role, names in chains.items():
+        await operator.do("models.set_role", role=role, names=names)
     for account in (MEI, NOODLE):
         settings = {"account": account, "access_token": TOKEN}
         await operator.do("platforms.add_account", platform="onebot_v11", settings=settings)
@@ -214,7 +246,7 @@ async def _begin(operator: Operator, model_url: str) -> None:
 
 
 async def _announce(operator: Operator) -> None:
-    """Write to several chats, as before an update."""
+    """Announce an update to several chats."""
     await operator.do(
         "broadcast.start",
         text="Mei is away on Friday from 2 to 3 o'clock for an update.",
@@ -231,6 +263,7 @@ async def _live(peer: OneBotPeer, model: StoryModel) -> None:
     peer.answer("send", Failed(120, "the bot was muted in this group"))
     await _say(peer, model, MUTED)
     await anyio.sleep(2)
+    assert not any(model.waiting.values()), f"not asked for: {model.waiting}"
 
 
 async def _say(peer: OneBotPeer, model: StoryModel, line: Line) -> None:
@@ -250,7 +283,7 @@ async def _say(peer: OneBotPeer, model: StoryModel, line: Line) -> None:
 
 
 async def _operate(operator: Operator, peer: OneBotPeer) -> None:
-    """Do what an operator of such a bot does."""
+    """Set up the bot as its operator would."""
     await operator.do("personas.save", persona="Mei", text=MEI_TEXT, revision=0)
     more = f"{MEI_TEXT}\nYou never reveal the end of a book."
     await operator.do("personas.save", persona="Mei", text=more, revision=1, note="no spoilers")
@@ -282,6 +315,9 @@ async def _operate(operator: Operator, peer: OneBotPeer) -> None:
         title="朝の光",
         timezone="Asia/Tokyo",
     )
+    for about, text in NOTES:
+        who = {"about_id": str(about), "about_name": PEOPLE[about]} if about else {}
+        await operator.do("memory.add_note", chat_key=f"onebot_v11-group_{TRAIL}", text=text, **who)
     asked = {"post_type": "request", "self_id": int(MEI), "time": int(time.time())}
     for number, event in enumerate(
         (

@@ -1,4 +1,4 @@
-"""Writes the plugins, the MCP server and the settings of the bot in the pictures."""
+"""Writes the plugins, the MCP server, the documents and the settings of the bot in the pictures."""
 
 import json
 from pathlib import Path
@@ -104,8 +104,29 @@ names = ["Mei", "小梅"]
 [command]
 super_users = ["onebot_v11:70101"]
 
+[agent.prompt]
+history = 80
+
 [agent.turn]
 user_turns_a_day = 80
+
+[roles]
+max_price = 2.0
+"""
+_MAP = """# Where the trail runners meet
+
+## The bridge
+
+On Sundays at 8 o'clock, under the lamp on the east side. There is a tap for water.
+
+## The quarry
+
+Keep to the left of the fence. The path on the right ends at the cliff.
+"""
+_LOANS = """title,reader,until
+城南旧事,林晓,2026-12-02
+The Left Hand of Darkness,Priya,2026-12-09
+雪国,田中さくら,2026-12-16
 """
 
 
@@ -114,6 +135,10 @@ def write_files(data: Path) -> None:
     for name, text in (("weather", _WEATHER), ("headlines", _NEWS)):
         (data / "plugins" / name).mkdir(parents=True)
         (data / "plugins" / name / "__init__.py").write_text(text)
+    knowledge = data / "knowledge" / "bot"
+    knowledge.mkdir(parents=True)
+    (knowledge / "trail-map.md").write_text(_MAP)
+    (knowledge / "loans.csv").write_text(_LOANS)
     (data / "library.py").write_text(_LIBRARY)
     servers = {
         "library": {"command": "python3", "args": [str(data / "library.py")]},

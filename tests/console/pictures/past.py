@@ -18,16 +18,18 @@ _HOURS = (0.1, 0.1, 0, 0, 0, 0, 0.3, 1, 2, 2, 2, 2, 3, 3, 2, 2, 2, 3, 4, 5, 6, 5
 """How much people write in each hour of the day."""
 _STOPS = ("finished",) * 40 + ("limit_steps", "model_unreachable", "stopped")
 SHOWN_HOUR = 17
-"""The hour of the day in the pictures, whenever they are made."""
+"""The screenshots of the console always show this hour of the day. The bot's time zone is chosen
+so."""
 _UNTIL_TODAY_S = 3 * 3600.0
-"""The last hours before now stay empty: today's conversations come there."""
+"""This module writes no messages of the last three hours. bot.py later adds conversations of this
+time."""
 
 Rows = dict[str, list[Mapping[str, object]]]
 
 
 async def write_past(path: Path) -> None:
-    """Make a SQLite file with the messages and turns before today. It is the same each time, but
-    for the days."""
+    """Make a SQLite file with the messages and turns before today. Each run makes the same content;
+    only the dates differ."""
     async with Store.open(f"sqlite://{path}") as store:
         await store.accounts.bind("onebot_v11", MEI)
     chance = random.Random(13)
@@ -64,7 +66,8 @@ def hours_ahead() -> int:
 
 
 def _times(chance: random.Random, now: float) -> Iterable[float]:
-    """The times of the messages, in their order. It is a little busier each week."""
+    """The times of the messages, in order. Each week has a few more messages than the week
+    before."""
     for day in range(DAYS, -1, -1):
         midnight = now - (now + hours_ahead() * 3600) % _DAY_S - day * _DAY_S
         count = 38 + (DAYS - day) // 2 + chance.randint(-9, 12)

@@ -1,4 +1,4 @@
-"""The invented people, chats and conversations in the pictures of the console."""
+"""The invented people, chats and conversations in the screenshots of the console."""
 
 from dataclasses import dataclass
 
@@ -13,12 +13,12 @@ class StoryChat:
     """A group, or a private chat.
 
     Attributes:
-        number: Its id on the platform.
+        number: The id of the group or person on the platform.
         name: The group's name, or the person's.
-        people: The ids of the members in `PEOPLE`, those who write most first.
-        phrases: What they said in the weeks before.
+        people: The members, as keys of `PEOPLE`. Those who write most come first.
+        phrases: What people wrote here in the weeks before.
         private: Whether it is a private chat.
-        weight: How much is said in it.
+        weight: How many messages the chat has, relative to the other chats.
     """
 
     number: int
@@ -147,7 +147,7 @@ CHATS = (
     ),
 )
 MODELS = (("deepseek-chat", 14), ("qwen3-coder", 5), ("gpt-4o-mini", 2))
-"""The models of the weeks before, and how often each was asked."""
+"""The models that the bot asked in the weeks before, and how often it asked each."""
 TOOLS = (
     ("send_channel_message", 12),
     ("draw_chart", 3),
@@ -165,9 +165,9 @@ class Line:
 
     Attributes:
         chat: The number of a chat.
-        who: Who says it; a key of `PEOPLE`.
-        text: The words.
-        replies: The model's replies. Without one, the message is not for the bot.
+        who: The person who says it; a key of `PEOPLE`.
+        text: What the person says.
+        replies: The model's replies. If there are none, the message is not for the bot.
     """
 
     chat: int
@@ -241,6 +241,17 @@ TODAY = (
         text="make a chart of my week please: 6.2, 0, 11.4, 5, 12, 18.3",
         replies=(fence(RUNS_OF_WEEK),),
     ),
+    Line(
+        chat=TRAIL,
+        who=70203,
+        text="remember please: I only run on trails until my knee is well",
+        replies=(
+            fence(
+                'remember("runs only on trails until her knee is well", about="70203")\n'
+                'send_channel_message("Noted, Priya. Get well soon!")'
+            ),
+        ),
+    ),
     Line(chat=CATS, who=70104, text="三花今天第一次让我摸了！"),
 )
 MUTED = Line(
@@ -252,7 +263,28 @@ MUTED = Line(
         fence("pass  # muted in this group: nothing more can be said"),
     ),
 )
-"""The platform refuses the answer to this one."""
+"""The message whose answer the platform refuses."""
+NOTES = (
+    (70204, "lost the way after the quarry twice and wants the route the evening before"),
+    (0, "Sunday runs begin at 8 o'clock at the bridge"),
+)
+"""What an operator noted for the trail runners: about whom (0 for the chat), and what."""
+SUMMARIES = {
+    "en": (
+        "Jonas ran 12 km through the muddy forest. They meet on Sunday at 8 o'clock at the bridge.",
+        "Amélie will bring the thermos. Rain is expected from ten, so they want to start early.",
+        "Tom's watch counted 640 m of climbing. His new shoes gave him blisters again.",
+    ),
+    "zh": ("大家这周读到第七章，约好周三晚上七点半在老地方见面。图书馆还剩两本。",),
+    "ja": ("次の撮影会は土曜の朝に決まった。展示のタイトルを相談した。現像は明日行う。",),
+}
+"""How the model of background work summarizes conversations in these languages, by turns."""
+WHOLE_SUMMARY = (
+    "The club runs on Sundays, from the bridge, at 8 o'clock. Jonas runs most, up to 18 km. "
+    "Amélie decides the route and brings the thermos. Since the path by the river was closed, "
+    "they have run through the forest."
+)
+"""How it summarizes the English summaries."""
 MEI_TEXT = """You are Mei, a friendly librarian who lives in this chat.
 You answer briefly and in the language in which you are asked.
 You like tea, cats and facts with a source. If you do not know something, you say so."""

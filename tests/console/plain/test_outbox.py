@@ -1,4 +1,4 @@
-"""The operator lists, sends again and drops outgoing messages, over HTTP."""
+"""Over HTTP, the operator lists outgoing messages, sends them again, and drops them."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

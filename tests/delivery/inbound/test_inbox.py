@@ -74,8 +74,8 @@ async def test_a_duplicate_is_stored_and_queued_once(inbox: Inbox, store: Store)
 
 
 async def test_the_same_id_in_two_chats_means_two_messages(inbox: Inbox, store: Store) -> None:
-    """NapCat's ids have 31 bits: after 50,000 messages, about half of all accounts have one id for
-    two messages."""
+    """NapCat's ids have 31 bits. After 50,000 messages, about half of all accounts have two
+    messages with the same id."""
     for key in (GROUP, OTHER, GROUP, OTHER):
         await inbox.accept(inbox.stamp(message(key, message_id="7")))
     assert [record.chat_key for record in stored(inbox)] == [GROUP, OTHER]
@@ -158,7 +158,7 @@ async def test_an_enormous_message_with_ten_thousand_mentions_is_stored(
     assert await inbox.accept(inbox.stamp(huge)) == (await store.messages.newest(GROUP, 1))[0]
 
 
-async def test_a_recalled_message_is_marked_and_shown_as_such(
+async def test_a_recalled_message_is_marked_and_shown_as_recalled(
     inbox: Inbox, activity: Broadcast
 ) -> None:
     kept = await inbox.accept(inbox.stamp(message(GROUP, message_id="1")))
@@ -171,7 +171,9 @@ async def test_a_recalled_message_is_marked_and_shown_as_such(
     assert await inbox.recall(GROUP, "1") is None
 
 
-async def test_an_author_changes_the_words_of_a_message(inbox: Inbox, activity: Broadcast) -> None:
+async def test_an_edit_of_the_author_changes_the_stored_message(
+    inbox: Inbox, activity: Broadcast
+) -> None:
     picture = Image(Media(path="/p.png", name="p.png"))
     said = (Reply("7", "2", "which?"), Text("the rde one"), picture)
     kept = await inbox.accept(inbox.stamp(message(GROUP, message_id="1", segments=said)))
@@ -302,7 +304,7 @@ async def test_forget_person_removes_the_persons_records_of_the_chat_from_the_qu
     assert len(await store.messages.newest(GROUP, 10)) == 3
 
 
-async def test_a_message_that_is_only_stamped_is_not_stored(inbox: Inbox, store: Store) -> None:
+async def test_a_message_that_only_got_its_number_is_not_stored(inbox: Inbox, store: Store) -> None:
     stamped = inbox.stamp(message(GROUP, "buy!", user="spam", message_id="1"))
     kept = await inbox.accept(inbox.stamp(message(GROUP, "hello", message_id="2")))
     assert kept is not None

@@ -1,4 +1,4 @@
-"""The history as plugins see it."""
+"""Plugins read the history and add lines to it."""
 
 import pytest
 

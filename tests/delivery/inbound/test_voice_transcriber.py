@@ -1,4 +1,5 @@
-"""Voices of stored messages: each is decoded and transcribed, and its record gets the words."""
+"""Voices of stored messages are decoded and transcribed, and their words are added to the
+record."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -76,7 +77,7 @@ async def slow(
         yield chat
 
 
-async def test_watchers_get_the_record_again_with_its_words(
+async def test_watchers_get_the_record_again_when_it_has_the_words_of_its_voice(
     chat: Chat, activity: Broadcast
 ) -> None:
     record = await chat.say(wav())
@@ -133,7 +134,7 @@ async def test_a_record_changed_meanwhile_is_not_overwritten(slow: Chat) -> None
 async def test_at_most_eight_waiting_voices_of_a_chat_are_transcribed(slow: Chat) -> None:
     records = [await slow.say(wav()) for _ in range(10)]
     assert [slow.hearing.begin(record) for record in records] == [True] * 8 + [False] * 2
-    assert slow.hearing.begin(records[0])  # its transcription has begun: true
+    assert slow.hearing.begin(records[0])  # `begin` returns True if it has begun a transcription
     assert slow.transcriber.go is not None
     slow.transcriber.go.set()
     await slow.hearing.settled(GROUP)
@@ -156,7 +157,8 @@ async def test_a_broken_voice_does_not_keep_the_next_from_being_transcribed(chat
 
 
 async def test_files_that_no_record_names_are_deleted(slow: Chat, tmp_path: Path) -> None:
-    """The replaced file is deleted, and so is a new file whose record was erased meanwhile."""
+    """The replaced file is deleted. If the record was erased meanwhile, the new file is deleted
+    too."""
     first = await slow.say(silk(), message_id="first")
     again = await slow.say(silk(), message_id="the same sound, sent on")
     erased = await slow.say(silk(pcm=tone(0.3)), message_id="erased")
@@ -176,7 +178,7 @@ async def test_files_that_no_record_names_are_deleted(slow: Chat, tmp_path: Path
     (original,) = erased.segments
     assert isinstance(original, Voice)
     files = {str(path) for path in (tmp_path / "uploads").rglob("*") if path.is_file()}
-    # A real erasure also deletes the record's file. Here the record was only reworded.
+    # A real erasure also deletes the record's file. Here the record only got another text.
     assert files == kept | {original.media.path}
 
 

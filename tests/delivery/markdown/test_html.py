@@ -1,4 +1,4 @@
-"""Markdown of a hostile model on a web page."""
+"""Markdown becomes HTML for a web page, and a hostile model cannot inject markup or scripts."""
 
 from html.parser import HTMLParser
 
@@ -69,7 +69,7 @@ def harmless(html: str) -> None:
 
 
 @pytest.mark.parametrize("source", ATTACKS)
-def test_no_attack_gets_into_the_page(source: str) -> None:
+def test_no_attack_puts_markup_of_its_own_into_the_page(source: str) -> None:
     harmless(html_from_markdown(source))
 
 
@@ -104,5 +104,7 @@ def test_no_attack_gets_into_the_page(source: str) -> None:
         max_size=40,
     )
 )
-def test_no_combination_of_marks_and_tags_gets_into_the_page(pieces: list[str]) -> None:
+def test_no_combination_of_marks_and_tags_puts_markup_of_its_own_into_the_page(
+    pieces: list[str],
+) -> None:
     harmless(html_from_markdown("**x** " + "".join(pieces)))

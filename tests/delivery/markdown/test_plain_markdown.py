@@ -1,4 +1,4 @@
-"""What people see on a platform without markup, for Markdown and for what only looks like it."""
+"""On a platform without markup, people see Markdown without marks, and other text unchanged."""
 
 import pytest
 from hypothesis import given
@@ -27,7 +27,7 @@ UNCHANGED = (
 
 
 @pytest.mark.parametrize("text", UNCHANGED)
-def test_a_text_that_only_looks_like_markdown_stays_as_it_is(text: str) -> None:
+def test_text_that_only_looks_like_markdown_stays_unchanged(text: str) -> None:
     assert plain_from_markdown(text) == text
 
 
@@ -68,7 +68,7 @@ def test_a_wide_table_becomes_a_list() -> None:
 
 
 @given(st.text(alphabet="*`#>[]()|!$\\-_~ \na1.<:/", max_size=200))
-def test_no_text_fails_and_styled_and_plain_texts_keep_every_letter(source: str) -> None:
+def test_any_text_is_accepted_and_keeps_every_letter_styled_or_plain(source: str) -> None:
     plain = plain_from_markdown(source)
     styled = "".join(part.text for part in styled_text(source))
     letters = source.count("a")

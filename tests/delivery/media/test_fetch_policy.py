@@ -42,7 +42,7 @@ async def fetched(reach: FetchPolicy, url: str, *answers: str) -> bytes:
         return await fetcher.fetch(url)
 
 
-async def test_a_platforms_program_is_reached_only_at_its_port(served: Visited) -> None:
+async def test_the_program_of_a_platform_is_reached_only_at_its_port(served: Visited) -> None:
     reach = platform(f"127.0.0.1:{served.port}")
     assert await fetched(reach, f"http://127.0.0.1:{served.port}/") == b"well"
     with pytest.raises(NotFetched, match="not public"):
@@ -64,7 +64,8 @@ async def test_an_entry_without_a_port_opens_only_web_ports_and_old_onebot_ports
 @pytest.mark.parametrize("host", ["127.0.0.1", "own"])
 async def test_the_bots_own_ports_are_never_reached(served: Visited, host: str) -> None:
     host = own_address() if host == "own" else host
-    # The policy gets no list of the bot's ports: any port on which this process listens is one.
+    # The policy needs no list of the bot's ports: each port on which this process listens is one of
+    # them.
     for entry in (f"{host}:{served.port}", host):
         reach = PlatformFetchPolicy((entry,), old_ports=frozenset({served.port}))
         with pytest.raises(NotFetched, match="the bot itself listens"):
@@ -138,7 +139,7 @@ async def test_code_reaches_only_hosts_that_the_chats_boxes_may_reach(
     async with Fetcher(MediaSettings(fetch_s=2), chat(*allowed), resolve=resolve) as fetcher:
         with pytest.raises(NotFetched, match=problem):
             await fetcher.fetch(url)
-    # A lookup alone would already send data to the name server of the host's domain.
+    # A lookup alone would send data to the name server of the host's domain.
     assert asked == []
 
 
@@ -169,7 +170,7 @@ def test_entries_without_a_port_are_listed() -> None:
     assert reach.bare == ["127.0.0.1", "::1"]
 
 
-def test_refused_destinations_are_told_with_their_reason() -> None:
+def test_refused_destinations_are_reported_with_their_reason() -> None:
     refused: list[tuple[str, str]] = []
     policy = ChatFetchPolicy(
         EgressRules.parse(["files.example"]),

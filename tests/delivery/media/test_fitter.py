@@ -1,4 +1,5 @@
-"""An outgoing medium is converted to what the platform takes, or to the nearest kind it has."""
+"""An outgoing medium is converted to a format that the platform accepts, or to the most similar
+kind."""
 
 from pathlib import Path
 
@@ -150,7 +151,8 @@ async def test_a_voice_that_cannot_be_sent_as_a_voice_becomes_a_file(
 async def test_without_the_audio_library_a_voice_is_unchanged_or_becomes_a_file(
     tmp_path: Path, converts: bool, kind: type
 ) -> None:
-    """A platform that converts voices itself gets the voice unchanged, any other one a file."""
+    """A platform that converts voices itself gets the voice unchanged. Any other platform gets a
+    file."""
     fitter = FitterUnderTest(tmp_path, CodecMissing("pip install 'nekro-core[audio]'"))
     limits = VoiceLimits(formats=("ogg",), converts=converts)
     voice = await fitter.fit(Voice, wav(), "v.wav", can(voice=limits))
@@ -197,7 +199,7 @@ async def test_without_files_a_medium_becomes_text(fitter: FitterUnderTest, tmp_
     spoken = await fitter.fit(Voice, wav(), "v.wav", can(Text), "good night")
     assert spoken == Text("[voice] good night")
     silent = await fitter.fit(Voice, wav(), "v.wav", can(Text))
-    assert isinstance(silent, Voice)  # the splitter will report that no voice can be sent
+    assert isinstance(silent, Voice)  # `split` later reports that the platform cannot send a voice
     linked = FitterUnderTest(tmp_path, address="https://bot.example.org")
     text = await linked.fit(Image, drawn(), "cat.png", can(Text))
     assert isinstance(text, Text)
@@ -232,7 +234,8 @@ class Talker(FakeAdapter):
 async def test_the_outbox_sends_the_fitted_medium(
     store: Store, activity: Broadcast, tmp_path: Path
 ) -> None:
-    """The conversion is real and comes before the row, so the history has what was sent."""
+    """The conversion is real. It comes before the row is stored, so the history has the fitted
+    medium."""
     (tmp_path / "holiday.mp4").write_bytes(b"x" * 1_500_000)
     adapter, media = Talker(text_length=4_000), MediaStore(tmp_path)
     links = MediaLinks(tmp_path, lambda: "secret", address="https://bot.example.org")

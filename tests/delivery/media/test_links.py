@@ -1,4 +1,5 @@
-"""Links to files that a platform cannot send. Each is signed, expires, and is for one file."""
+"""Large files that a platform cannot send are served under links. Each link is signed, expires, and
+opens one file."""
 
 import base64
 import json
@@ -74,7 +75,7 @@ async def test_an_invalid_link_answers_in_the_language_of_its_visitor(
     assert (answer.status_code, answer.text) == (404, sentence)
 
 
-async def test_the_link_of_a_deleted_file_answers_not_found(links: MediaLinks, kept: Media) -> None:
+async def test_the_link_of_a_deleted_file_gives_not_found(links: MediaLinks, kept: Media) -> None:
     link = links.link(GROUP, kept)
     Path(kept.path).unlink()
     assert (await get(links, link)).status_code == 404

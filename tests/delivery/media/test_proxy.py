@@ -1,5 +1,5 @@
-"""Fetches go through the proxy that the environment names, and to no other address than the one
-that was checked."""
+"""Media are fetched through the proxy that the environment names, and only from the address that
+was checked."""
 
 import ssl
 import subprocess
@@ -90,7 +90,7 @@ async def test_another_servers_certificate_is_refused(proxy: ForwardProxy) -> No
         await fetched("https://other.example/cat.png", other=PUBLIC)
 
 
-async def test_a_name_that_leads_inside_is_refused_before_the_proxy_hears_of_it(
+async def test_a_name_with_an_internal_address_is_refused_before_the_proxy_gets_it(
     proxy: ForwardProxy,
 ) -> None:
     with pytest.raises(NotFetched, match="not public"):
@@ -118,19 +118,22 @@ async def test_hosts_of_no_proxy_are_reached_without_it(
     assert proxy.asked == []
 
 
-async def test_a_machine_without_names_gives_the_name_to_the_proxy(proxy: ForwardProxy) -> None:
+async def test_a_machine_that_resolves_no_names_sends_the_name_to_the_proxy(
+    proxy: ForwardProxy,
+) -> None:
     assert await fetched("https://files.example/cat.png") == b"well"
     assert proxy.asked == ["CONNECT files.example:443 for files.example:443"]
 
 
-async def test_a_name_that_only_the_proxy_might_resolve_is_refused(proxy: ForwardProxy) -> None:
-    """Whoever owns a name could answer this machine with nothing and the proxy with 127.0.0.1."""
+async def test_a_name_that_only_the_proxy_could_resolve_is_refused(proxy: ForwardProxy) -> None:
+    """The owner of a name could give this machine no address and the proxy the address
+    127.0.0.1."""
     with pytest.raises(NotFetched, match="no address for files"):
         await fetched("https://files.example/cat.png", a="198.41.0.4")
     assert proxy.asked == []
 
 
-async def test_a_proxy_that_cannot_be_used_is_told(
+async def test_a_proxy_that_cannot_be_used_is_reported(
     proxy: ForwardProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "gopher://127.0.0.1:9")

@@ -109,7 +109,7 @@ async def test_a_picture_is_stored_under_its_digest(
         (picture("JPEG", (64, 64))[:300], "", "image", "damaged"),
         (b"\x89PNG\r\n\x1a\n" + b"\xff" * 100, "", "", "damaged"),
         (b"\0\0\0\x18ftypheic" + b"\0" * 50, "", "image", "not a kind of picture"),
-        (b"<svg onload='x'>", "x.svg", "image", "not a kind of picture"),
+        (b"<svg onload='x'>", "x.svg", "image", "the SVG cannot be drawn"),
         (b"", "cat.png", "", "empty"),
         (b"\0" * 2_000_001, "x.bin", "file", "larger than 1 MiB"),
     ],
@@ -199,7 +199,7 @@ async def test_over_the_quota_the_oldest_files_of_the_chat_are_deleted(tmp_path:
     present = [await media.read(GROUP, each.path) is not None for each in kept]
     assert present == [False, False, True, True, True]
     assert await media.read(OTHER, others.path) is not None
-    # A new process counts the files that exist.
+    # A new process counts the files that are there at its start.
     again = MediaStore(tmp_path, MediaSettings(chat_quota_bytes=1_000))
     await again.keep_bytes(GROUP, b"new" * 100)
     assert await again.read(GROUP, kept[2].path) is None
@@ -368,7 +368,7 @@ async def test_unusual_spellings_of_private_addresses_are_not_fetched(
 
 
 class Resolver:
-    """A resolver with another answer for each lookup."""
+    """A resolver that gives another answer for each lookup."""
 
     def __init__(self, *answers: tuple[str, ...]) -> None:
         self.answers = list(answers)

@@ -1,5 +1,5 @@
-"""Simulates a ``kill -9`` at any moment: it records, at each iteration of the event loop, what is
-on the disk and what the platform shows."""
+"""Simulates a ``kill -9`` at any moment. At each iteration of the event loop, this module records
+what is on the disk and what the platform shows."""
 
 import asyncio
 import sqlite3
@@ -48,12 +48,12 @@ def _read(path: Path) -> bytes:
 
 @asynccontextmanager
 async def watched(folder: Path, seen: Callable[[], int]) -> AsyncIterator[list[Moment]]:
-    """Collect the different moments that occur while the body runs."""
+    """Collect the different moments that occur while the block runs."""
     moments: dict[Moment, None] = {}
 
     def look() -> None:
-        # A half-written frame fails its checksum, so SQLite ignores it. If the log changes while
-        # the files are read, this look records no moment; the next look does.
+        # A half-written frame of the log fails its checksum, so SQLite ignores it. If the log
+        # changes while the files are read, this call records no moment, and the next call does.
         before, data, after = _read(folder / LOG), _read(folder / DATABASE), _read(folder / LOG)
         if before == after:
             moments[Moment((data, after), seen())] = None

@@ -54,7 +54,7 @@ async def until(announcements: Announcements, state: AnnouncementState) -> Annou
     return announcements.listed()[0]
 
 
-async def test_every_chat_gets_the_text_once_and_what_came_of_it_is_remembered(
+async def test_every_chat_gets_the_text_once_and_the_outcome_is_stored(
     tmp_path: Path,
 ) -> None:
     platform = Platform()
@@ -77,7 +77,7 @@ async def test_every_chat_gets_the_text_once_and_what_came_of_it_is_remembered(
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_cancelled_announcement_reaches_no_further_chat_and_can_go_on(
+async def test_a_cancelled_announcement_reaches_no_further_chat_and_can_be_continued(
     tmp_path: Path,
 ) -> None:
     platform = Platform()
@@ -97,7 +97,7 @@ async def test_a_cancelled_announcement_reaches_no_further_chat_and_can_go_on(
     assert [key for key, _ in platform.got] == CHATS[:2]
 
 
-async def test_after_a_crash_no_chat_gets_it_twice(tmp_path: Path) -> None:
+async def test_after_a_crash_no_chat_gets_the_announcement_twice(tmp_path: Path) -> None:
     platform = Platform()
     platform.hangs.add(CHATS[1])
     async with opened(tmp_path, platform) as announcements:
@@ -117,7 +117,37 @@ async def test_after_a_crash_no_chat_gets_it_twice(tmp_path: Path) -> None:
     assert [key for key, _ in platform.got] == [CHATS[0], CHATS[2]]
 
 
-async def test_an_erased_person_is_taken_out_of_announcements(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\n", "\r"])
+async def test_a_text_with_any_line_end_is_known_after_a_restart(tmp_path: Path, end: str) -> None:
+    text = f"closed today{end}open tomorrow"
+    async with opened(tmp_path, Platform()) as announcements:
+        await announcements.start(text, CHATS[:1], per_minute=FAST)
+        await until(announcements, AnnouncementState.DONE)
+    async with opened(tmp_path, Platform()) as again:
+        assert again.listed()[0].text == text
+
+
+async def test_a_line_that_a_crash_has_cut_off_hides_no_later_line(tmp_path: Path) -> None:
+    platform = Platform()
+    platform.hangs.add(CHATS[1])
+    async with opened(tmp_path, platform) as announcements:
+        begun = await announcements.start("关门了", CHATS[:3], per_minute=FAST)
+        await platform.hanging.wait()
+    (file,) = (tmp_path / "announcements").iterdir()
+    whole = file.read_bytes()
+    # The process was killed while it wrote the outcome for another chat, within a character.
+    file.write_bytes(whole + '{"chat": "onebot_v11-group_3", "reason": "关'.encode()[:-1])
+    platform.hangs.clear()
+    async with opened(tmp_path, platform) as announcements:
+        await announcements.resume(begun.announcement_id)
+        await until(announcements, AnnouncementState.DONE)
+    async with opened(tmp_path, platform) as announcements:
+        summary, _ = announcements.one(begun.announcement_id)
+        assert (summary.state, summary.waiting) == (AnnouncementState.DONE, 0)
+    assert platform.got == [(CHATS[0], "关门了"), (CHATS[2], "关门了")]
+
+
+async def test_an_erased_person_is_removed_from_announcements(tmp_path: Path) -> None:
     platform, lin = Platform(), ChatKey.parse("web-private_lin")
     async with opened(tmp_path, platform) as announcements:
         await announcements.start("hello", [CHATS[0], lin], per_minute=FAST)

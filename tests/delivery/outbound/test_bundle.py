@@ -173,7 +173,7 @@ def _bundles(inner: st.SearchStrategy[Segment]) -> st.SearchStrategy[Segment]:
     st.lists(st.recursive(_plain, _bundles, max_leaves=12), max_size=4).map(tuple),
     st.sampled_from([WORDS, BUNDLES]),
 )
-def test_nothing_of_a_bundle_is_lost(segments: Segments, can: Capabilities) -> None:
+def test_no_part_of_a_bundle_is_lost(segments: Segments, can: Capabilities) -> None:
     sent = unbundled(segments, can)
     assert unbundled(sent, can) == sent
     pieces = split(sent, can)

@@ -1,4 +1,4 @@
-"""Edits of messages that were sent already."""
+"""Messages that were already sent are edited."""
 
 from dataclasses import replace
 
@@ -90,7 +90,9 @@ async def test_people_history_and_watchers_get_the_new_text(
     assert store.messages.changes(GROUP) > before
 
 
-async def test_the_row_keeps_what_was_sent(outbox: Outbox, store: Store, sent: str) -> None:
+async def test_the_row_keeps_the_text_that_was_sent_first(
+    outbox: Outbox, store: Store, sent: str
+) -> None:
     await outbox.edit(GROUP, sent, (Text("hello"),))
     (row,) = await store.deliveries.of_run("r1")
     assert (row.segments, row.state, row.message_id) == (HI, DeliveryState.SENT, sent)
@@ -145,7 +147,7 @@ async def test_only_the_bots_messages_in_this_chat_are_changed(
     assert line.segments == HI
 
 
-async def test_one_chat_may_allow_edits_and_another_not(
+async def test_edits_may_be_allowed_in_one_chat_and_not_in_another(
     store: Store, adapter: EditingAdapter, clock: Clock
 ) -> None:
     class InGroupsAlone(EditingAdapter):

@@ -1,5 +1,5 @@
-"""The process is killed between any two steps of a send, of the recovery after a start, and of
-asking whether a message arrived. No message is doubled or lost, and the order stays."""
+"""The process is killed between any two steps: of a send, of the recovery after a start, and of the
+question whether a message arrived. No message is sent twice or lost, and the order stays."""
 
 import random
 import tempfile
@@ -27,15 +27,15 @@ SETTINGS = QUICK.model_copy(update={"settle_s": 0.03, "retry_s": 0.01})
 
 
 class DeafAdapter(AskedAdapter):
-    """The same platform, but it cannot tell whether a message arrived."""
+    """Like `AskedAdapter`, but the platform cannot tell whether a message arrived."""
 
     async def confirm(self, doubt: UncertainDelivery) -> Receipt:
         return Receipt(state=UNKNOWN, reason="cannot tell")
 
 
 class Life:
-    """One process. At its start the platform shows what it showed when the previous one was
-    killed."""
+    """One process. At its start the platform shows the messages that it showed when the previous
+    process was killed."""
 
     def __init__(self, folder: Path, shows: list[PlatformMessage], *, asked: bool) -> None:
         self.url = f"sqlite://{folder}/nekro.sqlite3"
@@ -48,7 +48,7 @@ class Life:
         return store, await stack.enter_async_context(outbox)
 
     async def recover(self) -> dict[str, DeliveryState]:
-        """Run until every delivery is decided. Returns the state of each message."""
+        """Run until the outcome of every delivery is known. Return the state of each message."""
         async with AsyncExitStack() as stack:
             store, _ = await self.run(stack)
 
@@ -67,8 +67,9 @@ class Life:
 
 
 async def first_life(folder: Path, *, asked: bool) -> tuple[list[Moment], list[PlatformMessage]]:
-    """Run the first process: a person and the bot have written; then the bot sends three messages.
-    The second is lost. The third arrives, but the platform does not answer the call."""
+    """Run the first process. A person and the bot have written before. Then the bot sends three
+    messages: the first arrives, the second is lost, and the third arrives but its call gets no
+    answer."""
     life = Life(folder, [], asked=asked)
     async with AsyncExitStack() as stack:
         store, outbox = await life.run(stack)
@@ -92,7 +93,7 @@ def _shown_by(life: Life) -> int:
 
 def check(life: Life, became: dict[str, DeliveryState], *, asked: bool) -> None:
     texts = life.platform.texts()
-    assert len(texts) == len(set(texts)), f"doubled: {texts}"
+    assert len(texts) == len(set(texts)), f"sent twice: {texts}"
     assert [each for each in WORDS if each in texts] == [each for each in texts if each in WORDS]
     for words in WORDS:
         state = became.get(words)  # None if the kill came before the send
@@ -112,8 +113,9 @@ async def test_a_kill_at_any_moment_doubles_and_loses_no_message(
 ) -> None:
     (tmp_path / "first").mkdir()
     moments, shows = await first_life(tmp_path / "first", asked=asked)
-    # A kill leaves one of these moments. All other state is lost with the process's memory.
-    assert len(moments) >= 7, "each commit and each call is a moment of its own"
+    # A kill leaves one of these moments. Everything else was in the memory of the process and is
+    # lost.
+    assert len(moments) >= 7, "each commit and each call must give a separate moment"
     chance = random.Random(4)
     few = again_each < len(moments)
     for moment in chance.sample(moments, 5) if few else moments:
@@ -131,14 +133,14 @@ async def test_a_kill_at_any_moment_doubles_and_loses_no_message(
                     check(third, await third.recover(), asked=asked)
 
 
-def test_the_judge_reports_doubled_and_lost_messages() -> None:
-    """`check` must be able to fail."""
+def test_check_reports_messages_that_were_sent_twice_or_lost() -> None:
+    """This test shows that `check` can fail."""
     platform = Platform()
     for text in ("one", "two", "one"):
         platform.show(text)
     life = Life.__new__(Life)
     life.platform = platform
-    with pytest.raises(AssertionError, match="doubled"):
+    with pytest.raises(AssertionError, match="sent twice"):
         check(life, {}, asked=True)
     life.platform = Platform()
     with pytest.raises(AssertionError):

@@ -1,4 +1,5 @@
-"""Each change of a delivery's state is in its row, in its history line and in an activity."""
+"""Each change of a delivery's state is stored in its row and its history line, and published as an
+activity."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -44,7 +45,7 @@ async def watched(activity: Broadcast) -> AsyncIterator[list[Record]]:
 async def opened(
     ledger: DeliveryLedger, *pieces: Segment | Piece, chat: ChatKey = GROUP, **more: Any
 ) -> list[OutgoingCall]:
-    """Open the calls of a send. Their rows are stored when this returns."""
+    """Store the rows of the calls of a send. The rows are committed when this function returns."""
     wanted = [each if isinstance(each, Piece) else Piece((each,)) for each in pieces]
     entries, written = ledger.open(chat, wanted, **({"run_id": "r1", "record": True} | more))
     await written
@@ -129,7 +130,7 @@ async def test_a_call_gets_its_delivery_and_its_outcome_is_stored(
     assert (entry.row.state, entry.row.message_id, entry.row.reason) == (SENT, "m1", "at last")
     (line,) = await store.messages.newest(GROUP, 10)
     assert (line.state, line.message_id) == (SENT, "m1")
-    assert shown == [line], "who watches is told of changes, and once"
+    assert shown == [line], "watchers must get each change exactly once"
 
 
 async def test_show_publishes_a_state_that_another_writer_stored(
@@ -191,7 +192,9 @@ async def test_deliveries_of_a_killed_process_become_unknown_or_stay_pending(
     (hidden,) = await opened(ledger, Text("e"), record=False)
     clock.now += 100.0
     begun = anyio.current_time()
-    assert waiting.waited_s(begun) == begun, "put aside or not, its age can be told"
+    assert waiting.waited_s(begun) == begun, (
+        "the age is also known for a delivery that was not loaded"
+    )
     left = await ledger.load_unfinished(young_s=600.0)
     assert [each.row.delivery_id for each in left] == [
         each.row.delivery_id for each in (sending, waiting, unknown, hidden)
@@ -200,7 +203,7 @@ async def test_deliveries_of_a_killed_process_become_unknown_or_stay_pending(
     assert left[0].row.reason == "the bot was stopped while it was sent; it may have arrived"
     lines = await store.messages.newest(GROUP, 10)
     assert [each.record for each in left] == [*lines[:3], None]
-    assert lines[0].state is UNKNOWN, "the line is told of it too"
+    assert lines[0].state is UNKNOWN, "the history line must have the new state too"
     for each in left:
         assert each.age == 100.0
         assert begun <= each.parked == each.doubted <= anyio.current_time()
@@ -208,7 +211,7 @@ async def test_deliveries_of_a_killed_process_become_unknown_or_stay_pending(
 
 
 @pytest.mark.parametrize(("passed_s", "many"), [(599.0, 2), (600.0, 2), (601.0, 1)])
-async def test_an_old_unknown_delivery_is_not_loaded_and_a_pending_one_is(
+async def test_an_old_unknown_delivery_is_not_loaded_but_an_old_pending_one_is(
     ledger: DeliveryLedger, clock: Clock, passed_s: float, many: int
 ) -> None:
     asked, _ = await opened(ledger, Text("a"), Text("b"))
@@ -252,7 +255,9 @@ async def test_an_uncertain_delivery_lists_the_messages_before_and_after_it(
     assert (doubt.delivery, doubt.since) == (entry.delivery, 1_007.0)
     assert (doubt.before, doubt.taken) == ({"m1"}, {"m1", "m3"})
     await ledger.decide(entry, Receipt(state=UNKNOWN, message_id="m2"))
-    assert (await ledger.uncertain_delivery(entry)).before == {"m1"}, "it is not before itself"
+    assert (await ledger.uncertain_delivery(entry)).before == {"m1"}, (
+        "the message itself must not be in the list"
+    )
 
 
 async def test_an_uncertain_delivery_lists_the_newest_thousand_messages(
@@ -311,7 +316,7 @@ async def test_a_postponed_state_does_not_overwrite_a_newer_call(
         await ledger.begin_call(first)
     disk.full = False
     await ledger.retry_writes()
-    assert disk.marked == [PENDING], "of a call that is being made nothing older is written"
+    assert disk.marked == [PENDING], "no older state is written for a call that is being made"
     disk.marked.clear()
     await ledger.begin_call(first)
     await ledger.decide(second, Receipt(state=DROPPED, reason="too old"))

@@ -51,7 +51,7 @@ def words_of(file: Segment) -> str:
         pytest.param((), id="nothing"),
     ],
 )
-def test_a_text_that_is_short_enough_stays(segments: Segments) -> None:
+def test_a_text_that_is_short_enough_is_sent_as_text(segments: Segments) -> None:
     assert long_text_as_file(segments, CAN, 3) == segments
 
 
@@ -62,7 +62,7 @@ def test_a_text_that_is_short_enough_stays(segments: Segments) -> None:
         pytest.param(replace(CAN, file_bytes=60), id="no file so large"),
     ],
 )
-def test_a_platform_that_cannot_take_the_file_gets_pieces(can: Capabilities) -> None:
+def test_on_a_platform_without_such_files_a_long_text_is_sent_in_pieces(can: Capabilities) -> None:
     assert long_text_as_file((Text("a" * 61),), can, 3) == (Text("a" * 61),)
 
 
@@ -87,7 +87,7 @@ _segment = st.one_of(
 
 
 @given(st.lists(_segment, max_size=8).map(tuple), st.integers(1, 4))
-def test_nothing_of_a_text_is_lost(segments: Segments, most: int) -> None:
+def test_no_part_of_a_text_is_lost(segments: Segments, most: int) -> None:
     said = long_text_as_file(segments, CAN, most)
     assert long_text_as_file(said, CAN, most) == said
     whole = "".join(

@@ -1,4 +1,4 @@
-"""Markdown on its way to platforms with markup and without."""
+"""Markdown is sent to platforms with markup and to platforms without it."""
 
 from nekro_core.chat import Mention, Segment, Text
 from nekro_core.delivery.adapter import Capabilities
@@ -36,7 +36,7 @@ def test_with_the_setting_off_people_see_what_the_model_wrote() -> None:
     assert readable_segments(said, MARKUP, enabled=False) == (Text("**done**"),)
 
 
-def test_a_table_that_would_be_too_long_when_aligned_stays_as_it_is() -> None:
+def test_a_table_that_would_get_too_long_by_alignment_stays_unchanged() -> None:
     source = "|a|b|\n|-|-|\n|1|2|\n|long long long long|2|\n|1|2|\n"
     assert len(source) <= 60
     assert texts(readable_segments((Text(source, markdown=True),), PLAIN)) == [source]

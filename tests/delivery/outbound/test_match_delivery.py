@@ -1,4 +1,4 @@
-"""Whether the bot's message is in the history that a platform shows."""
+"""The history of a platform tells whether it contains a delivery of the bot."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the outbox sends and when, and the state that it stores."""
+"""The outbox sends messages and stores their state."""
 
 import asyncio
 from dataclasses import replace
@@ -121,8 +121,8 @@ async def test_the_platforms_answer_decides_the_state(
     assert (row.state, row.reason) == (state, receipt.reason)
     adapter.behaviour = None
     await anyio.sleep(0.05)
-    assert len(adapter.calls) == 1, "never repeated blindly"
-    assert (await outbox.send(GROUP, HI))[0].ok, "the chat goes on"
+    assert len(adapter.calls) == 1, "a call without a known outcome must not be repeated"
+    assert (await outbox.send(GROUP, HI))[0].ok, "the next message of the chat is sent"
 
 
 async def test_a_send_without_an_answer_in_time_is_unknown(
@@ -210,7 +210,7 @@ async def test_order_is_kept_in_a_chat_and_chats_do_not_wait_for_each_other(
 
     async def behave(delivery: Delivery) -> Receipt:
         running[delivery.chat_key] += 1
-        assert running[delivery.chat_key] == 1, "one call at a time"
+        assert running[delivery.chat_key] == 1, "a chat may have only one call at a time"
         if delivery.chat_key == GROUP:
             await held.wait()
         await anyio.sleep(0)
@@ -283,7 +283,7 @@ async def test_a_send_with_record_false_is_not_in_the_history(outbox: Outbox, st
     assert [row.state for row in await store.deliveries.of_run("r1")] == [SENT]
 
 
-# ---- offline, and over a restart
+# ---- an account that is offline, and a restart
 
 
 async def test_a_waiting_send_reports_its_reason(
@@ -296,7 +296,7 @@ async def test_a_waiting_send_reports_its_reason(
     for row, state in zip(
         await store.deliveries.in_state(PENDING), (DROPPED, PENDING), strict=True
     ):
-        await store.deliveries.mark(row, state)  # without a reason, as an earlier version stored it
+        await store.deliveries.mark(row, state)  # an earlier version stored no reason
     async with outbox_with(store, adapter, clock, retry_s=3600) as outbox:
         (receipt,) = await outbox.send(GROUP, HI)
         assert (receipt.state, receipt.reason) == (PENDING, "waits for the messages before it")
@@ -322,7 +322,7 @@ async def test_messages_of_an_offline_account_are_sent_when_it_is_back(
     assert {line.state for line in await store.messages.newest(GROUP, 10)} == {SENT}
 
 
-async def test_watchers_do_not_see_every_failed_try(
+async def test_watchers_do_not_see_each_failed_try(
     outbox: Outbox, adapter: FakeAdapter, activity: Broadcast
 ) -> None:
     adapter.offline = True
@@ -530,7 +530,7 @@ async def test_further_messages_of_a_run_come_at_the_pace_of_a_person(
             await outbox.send(GROUP, (Text(text),), run_id="r1")
         await outbox.send(GROUP, HI, run_id="r2")
     first, second, third, other = times
-    assert second - first >= 0.2, "ten characters at fifty a second"
-    assert third - second >= 0.4, "sixty would take 1.2 s: the longest wait"
+    assert second - first >= 0.2, "ten characters at fifty characters a second take 0.2 s"
+    assert third - second >= 0.4, "sixty characters would take 1.2 s, but the longest wait is 0.4 s"
     assert third - second < 1.2
     assert other - third < 0.4, "the first message of a run is not delayed"

@@ -1,5 +1,5 @@
-"""Whatever the platform does and whenever the process dies, nothing is sent twice or out of order,
-and the state of every row is true."""
+"""Whatever the platform does, and whenever the process is killed, no message is sent twice or out
+of order, and the state in every row is true."""
 
 import tempfile
 from pathlib import Path
@@ -85,7 +85,9 @@ async def test_the_final_state_of_every_row_is_true(
         for number, process in enumerate(processes)
         for position in range(len(process))
     ]
-    assert platform.handed == [text for text in order if text in platform.handed], "in order"
+    assert platform.handed == [text for text in order if text in platform.handed], (
+        "the messages must be handed over in order"
+    )
     for row, text in zip(rows, order, strict=True):
         assert row.run_id == f"r{text}"
         match row.state:

@@ -23,8 +23,8 @@ DROPPED, REJECTED = DeliveryState.DROPPED, DeliveryState.REJECTED
 async def away(
     store: Store, adapter: FakeAdapter, clock: Clock, *texts: str, **limits: float
 ) -> AsyncIterator[Outbox]:
-    """An outbox in which these messages wait, since the account was offline. It retries only when a
-    test asks for it."""
+    """An outbox in which these messages wait, because the account was offline. The outbox retries
+    only when a test asks for a retry."""
     settings = ONLY_WHEN_NUDGED.model_copy(update=limits)
     async with Outbox(store, {"fake": adapter}, Broadcast(), settings, clock=clock) as outbox:
         adapter.offline = True
@@ -65,7 +65,7 @@ async def test_one_retry_round_sends_all_waiting_messages(
     async with away(store, adapter, clock, "one", "two", "three") as outbox:
         outbox.retry_now()
         await until_state(store, "three", SENT)
-        assert len(outbox._queues) == 1, "that chat's line, and no other"
+        assert len(outbox._queues) == 1, "only this chat may have a queue"
     assert said(adapter) == ["one", "two", "three"]
 
 
@@ -77,7 +77,7 @@ async def test_waiting_sends_are_retried_periodically(
         adapter.offline = True
     async with away(store, adapter, clock, "two") as outbox:
         await anyio.sleep(0.05)
-        assert await state(store, "two") is PENDING, "the next round is in an hour"
+        assert await state(store, "two") is PENDING, "the next retry is due only in an hour"
         outbox.retry_now()
         await until_state(store, "two", SENT)
 
@@ -101,7 +101,7 @@ async def test_a_waiting_chat_does_not_delay_other_chats(
         assert await state(store, "one") is DeliveryState.SENDING
         outbox.retry_now()
         await anyio.sleep(0.02)
-        assert len(adapter.calls) == 2, "one that is on its way is not made twice"
+        assert len(adapter.calls) == 2, "a call that is being made must not be made again"
         go_on.set()
         await until_state(store, "one", SENT)
 
@@ -274,8 +274,8 @@ async def test_a_state_decided_on_a_full_disk_is_written_in_the_next_round(
 
 @pytest.fixture
 async def doubtful(store: Store, clock: Clock) -> AsyncIterator[Bench]:
-    """A chat in which a person and the bot have written. The outbox asks the platform only when a
-    test wants it, and sends a missing message again at once."""
+    """A chat in which a person and the bot have written. The outbox asks the platform about a
+    delivery only when a test wants it, and sends a missing message again at once."""
     async with settling(store, clock, retry_s=3600, settle_s=1e-9) as begun:
         await begun.receive("hello")
         assert await begun.say("hi") is SENT

@@ -111,7 +111,7 @@ _BEST_FIRST = ("\n\n", "\n", "。", "！", "？", ". ", "! ", "? ", "；", "; ",
 
 
 @pytest.mark.parametrize(("better", "worse"), [*pairwise(_BEST_FIRST)])
-def test_a_text_is_cut_at_the_best_place_although_a_worse_one_is_later(
+def test_a_text_is_cut_at_the_best_place_even_if_a_worse_place_comes_later(
     better: str, worse: str
 ) -> None:
     first, rest = f"{'a' * 11}{better}", f"bb{worse}{'c' * 20}"
@@ -141,7 +141,8 @@ def test_a_long_text_is_cut_into_calls(text: str, pieces: tuple[str, ...]) -> No
 
 @pytest.mark.parametrize(("lead", "cut"), [(69, 69), (68, 100)])
 def test_a_character_with_more_than_thirty_one_marks_may_be_cut(lead: int, cut: int) -> None:
-    """Otherwise a character with very many marks would make the pieces before it short."""
+    """If such a character were never cut, one with very many marks would make the pieces before it
+    short."""
     text = "a" * lead + "e" + "\u0301" * 60
     first, *_ = split((Text(text),), replace(CAN, text_length=100))
     assert first == Piece((Text(text[:cut]),))
@@ -188,7 +189,7 @@ def test_a_character_longer_than_the_limit_of_a_call_is_still_sent() -> None:
     assert split((Text("a😀b"),), can) == tuple(Piece((Text(one),)) for one in "a😀b")
 
 
-def test_the_reason_against_a_medium_without_a_name_says_its_kind() -> None:
+def test_the_error_for_a_medium_without_a_name_says_its_kind() -> None:
     bad = Media(problem="it is damaged")
     pieces = split((Voice(bad), HI, File(bad)), CAN)
     assert [piece.problem for piece in pieces] == [
@@ -219,7 +220,7 @@ def test_a_grapheme_is_not_cut(one: str) -> None:
         max_size=12,
     )
 )
-def test_nothing_is_lost_and_no_piece_is_too_large(segments: list[Segment]) -> None:
+def test_no_text_is_lost_and_no_piece_is_too_large(segments: list[Segment]) -> None:
     pieces = split(segments, CAN)
 
     def letters(items: list[Segment]) -> str:

@@ -1,4 +1,4 @@
-"""The store cannot write for a while, beginning in the middle of a send."""
+"""The store cannot write for a while. This begins in the middle of a send."""
 
 import sqlite3
 from contextlib import closing
@@ -33,7 +33,7 @@ async def test_a_sent_state_is_stored_once_the_store_can_write_again(tmp_path: P
 
             adapter.behaviour = hold
             (receipt,) = await outbox.send(GROUP, (Text("hi"),), run_id="r")
-            assert receipt.state is SENT, "people have read it"
+            assert receipt.state is SENT, "people see the message, although its state is not stored"
             (row,) = await store.deliveries.of_run("r")
             assert row.state is DeliveryState.SENDING
             with pytest.raises(StoreUnavailable):

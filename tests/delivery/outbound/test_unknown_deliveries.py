@@ -95,7 +95,7 @@ class Bench:
                 await anyio.sleep(0.005)
 
     async def die_saying(self, text: str, *, arrives: bool) -> None:
-        """Cancel a send during its platform call, as the end of the process would."""
+        """Start a send and cancel it during its platform call, as the end of the process would."""
         under_way = anyio.Event()
 
         async def carry_out(_: Delivery) -> Receipt:
@@ -147,7 +147,9 @@ async def test_a_delivery_missing_in_the_history_is_sent_again_in_its_place(at_w
     at_work.platform.fate = "loses"
     assert await at_work.say("one") is UNKNOWN
     at_work.platform.fate = "fine"
-    assert await at_work.say("two") is PENDING, "it waits for what is in doubt before it"
+    assert await at_work.say("two") is PENDING, (
+        "the message waits until the outcome of the one before it is known"
+    )
     await at_work.until("two", SENT)
     assert at_work.platform.texts() == ["hello", "hi", "one", "two"]
     assert await at_work.state("one") is SENT
@@ -200,8 +202,8 @@ async def test_the_platform_is_asked_when_the_account_is_back(at_work: Bench) ->
 async def test_a_delivery_stays_unknown_if_the_platform_cannot_tell(
     store: Store, clock: Clock
 ) -> None:
-    """The history has never shown a message of this bot: perhaps it never shows messages of
-    bots."""
+    """The platform's history has never shown a message of this bot. Perhaps it never shows messages
+    of bots."""
     async with bench(store, clock) as fresh:
         await fresh.receive("hello")
         fresh.platform.fate = "loses"
@@ -263,8 +265,8 @@ async def test_a_send_of_a_stopped_turn_is_not_sent_later(url: str, clock: Clock
 
 
 async def test_an_unknown_delivery_is_not_sent_after_later_messages(url: str, clock: Clock) -> None:
-    """The history could now show that the message never arrived, but later messages are already
-    there, so it is not sent any more. Found by ``make crash``, seed 8."""
+    """The history now shows that the message did not arrive. But later messages have arrived, so
+    the message is not sent any more. ``make crash``, seed 8, found this case."""
     platform = Platform()
     async with Store.open(url, clock=clock) as store, bench(store, clock, platform) as before:
         await store.accounts.bind("fake", "bot")

@@ -1,4 +1,5 @@
-"""Accounts are started, changed and stored one by one; what cannot be stored is not done."""
+"""Accounts are started, changed and stored one by one. A change that cannot be stored is not
+made."""
 
 import json
 import stat
@@ -37,7 +38,7 @@ class Phone(BaseModel):
 
 
 class Exchange:
-    """Connects phones. It records which are connected, and with which settings."""
+    """A platform for phones. It records which phones are connected, and with which settings."""
 
     def __init__(self) -> None:
         self.connected: dict[str, Phone] = {}
@@ -222,7 +223,7 @@ async def test_a_connection_test_has_a_time_limit(tmp_path: Path) -> None:
     assert (outcome.ok, outcome.problem) == (False, ConnectionProblem.TOO_SLOW)
 
 
-async def test_a_change_by_hand_is_told_before_it_is_overwritten(tmp_path: Path) -> None:
+async def test_a_change_by_hand_is_reported_before_it_is_overwritten(tmp_path: Path) -> None:
     store = AccountSettingsFiles(tmp_path)
     async with opened(store, Exchange()) as manager:
         await manager.add({"number": "1"})
@@ -236,4 +237,6 @@ async def test_a_change_by_hand_is_told_before_it_is_overwritten(tmp_path: Path)
         await manager.add({"number": "2"})
         assert '"2"' in path.read_text()
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert not (tmp_path / "revisions" / "platforms").exists(), "secrets have no earlier texts"
+    assert not (tmp_path / "revisions" / "platforms").exists(), (
+        "no earlier versions of a file with secrets may be stored"
+    )

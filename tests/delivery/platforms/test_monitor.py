@@ -1,4 +1,4 @@
-"""The counts of an account's events, against a plain list of times."""
+"""The counts of an account's events are compared with a simple list of times."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +32,9 @@ def test_a_clock_that_is_set_back_loses_no_count() -> None:
 def test_the_state_of_an_account_follows_what_happens() -> None:
     monitor = AccountMonitor("1", clock=lambda: 5.0)
     monitor.offline("nobody answers")
-    assert monitor.status().state is AccountState.CONNECTING, "it has never been online"
+    assert monitor.status().state is AccountState.CONNECTING, (
+        "an account that was never online counts as connecting"
+    )
     monitor.online("20002")
     assert (monitor.status().state, monitor.status().connected_since) == ("online", 5.0)
     monitor.offline("cut")

@@ -17,7 +17,7 @@ from nekro_core.delivery.platforms.requests import MOST_KEPT, TEXT_LENGTH, Conta
 
 
 class Gate:
-    """An adapter that answers requests; only the methods that are called are real."""
+    """An adapter that answers requests. Only the methods that the tests call are implemented."""
 
     name = "gate"
     refuses = ""
@@ -111,7 +111,7 @@ async def test_an_answer_that_does_not_reach_the_platform_leaves_the_request_ope
         await opened(tmp_path).answer(still.request_id, approve=True)
 
 
-async def test_the_number_of_requests_is_limited_and_answered_ones_go_first(
+async def test_the_number_of_requests_is_limited_and_answered_ones_are_dropped_first(
     tmp_path: Path,
 ) -> None:
     requests = opened(tmp_path, Gate())
@@ -135,7 +135,7 @@ async def test_the_requests_of_an_erased_person_are_deleted(tmp_path: Path) -> N
     assert [each.user_id for each in opened(tmp_path).listed()] == ["u2"]
 
 
-def test_a_file_that_cannot_be_read_is_kept_aside(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_renamed_and_not_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "platform_requests.json"
     file.write_text("nonsense")
     assert opened(tmp_path).listed() == []

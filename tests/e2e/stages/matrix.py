@@ -49,7 +49,8 @@ class MatrixStage:
 
     @asynccontextmanager
     async def join(self, bot: BotProcess) -> AsyncIterator[None]:
-        """The person invites the account to a room. This waits until the bot has joined it."""
+        """The person invites the account to a room. This method waits until the bot has joined the
+        room."""
         self._room = await self._person.make_room(self._account)
         self.chat_key = f"matrix-group_{self._room}"
         with anyio.fail_after(30):

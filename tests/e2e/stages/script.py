@@ -1,5 +1,5 @@
-"""The script of the conversation's model. It reads in the prompt who wrote, the number of the
-message, and the paths of the sent files in the box."""
+"""The script of the conversation's model. It reads three things in the prompt: who wrote, the
+number of the message, and the paths of the sent files in the box."""
 
 import base64
 import io
@@ -22,7 +22,7 @@ LONG = "\n\n".join(
     f"Verse {verse}. " + " ".join(f"word-{verse}-{number}" for number in range(60))
     for verse in range(12)
 )
-"""About 9,000 characters: only the bot's page and Matrix take them in one message."""
+"""About 9,000 characters. Only the bot's own page and Matrix take them in one message."""
 NOTES = "one\ntwo\nthree\n"
 
 
@@ -74,7 +74,7 @@ def _encoded(data: bytes) -> str:
 
 
 def _user_id(prompt: str, name: str) -> str:
-    """The id of a person, which the prompt shows where the person wrote first."""
+    """The id of a person. The prompt shows it at the person's first message."""
     ids = {each["name"]: each["user"] for each in _INTRODUCED.finditer(prompt)}
     user = ids[name]
     return str(json.loads(user)) if user.startswith('"') else user

@@ -25,7 +25,7 @@ class Seen:
 
     ``mentions`` are the platform ids of the mentioned people. ``text`` does not contain the
     characters of the mentions. ``reply_to`` is the id of the message to which this message replies;
-    empty if it is no reply. ``media`` are downloaded in the same way as the client does it.
+    empty if it is not a reply. ``media`` are downloaded in the same way as the client does it.
     """
 
     message_id: str

@@ -1,4 +1,5 @@
-"""The page in ``docs/wire`` that shows a stage's wire. The test of the conversation writes it.
+"""A page in ``docs/wire`` shows the calls and events of a stage. The test of the conversation
+writes it.
 
 ``WRITE_DOCS=1 make long ARGS="-k one_conversation"`` writes the page. Every other run compares it
 with the wire: both must have the same kinds of lines with the same fields.
@@ -14,14 +15,14 @@ from tests.e2e.stages.stage import Stage, WireLine
 
 FOLDER = Path(__file__).parents[3] / "docs" / "wire"
 _LONGEST = 100
-"""A text with more characters than this is cut to half of this number."""
+"""If a text has more characters than this, it is cut to half of this number."""
 _WIDTH = 120
 _ENTRY = re.compile(
     r"^(?P<arrow>[⬅➡]) `(?P<what>[^`\n]+)`\n\n```json\n(?P<body>.+?)\n```$",
     re.MULTILINE | re.DOTALL,
 )
 _KINDS = {"type", "msgtype", "action", "message_type", "kind"}
-"""Fields whose values say of which kind an object is."""
+"""Fields whose values say which kind of object it is."""
 _ABOUT = """\
 # The wire of {title}
 

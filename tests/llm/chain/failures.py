@@ -16,14 +16,15 @@ from tests.peers.faulty_model import (
 from tests.peers.scripted_model import Answer, Call, ScriptedModelServer
 
 SHORT_S = 0.4
-"""The limit in seconds for cases in which a server is silent."""
+"""The time limit, in seconds, for cases in which a server is silent."""
 Server = Callable[[Path], AbstractAsyncContextManager[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A case. ``reason`` is why the chain passes the model; empty if the reply has begun, so that
-    nothing is switched. ``limits`` are settings of the failing model."""
+    """A case. ``reason`` is the reason for which the chain goes on to the next model. It is empty
+    if the reply has begun, because the chain then keeps the model. ``limits`` are settings of the
+    failing model."""
 
     moment: str
     what: str

@@ -1,4 +1,5 @@
-"""A model that failed is not asked while it cools down. Then one request tries it."""
+"""A model that failed is not asked for a while (the cool-down). After that, one request tries
+it."""
 
 from dataclasses import dataclass
 
@@ -77,20 +78,20 @@ def test_an_answer_makes_the_next_cool_down_short_again() -> None:
 
 
 @pytest.mark.parametrize(("asked", "wait"), [(7.0, 7.0), (0.0, 1.0), (86_400.0, 3600.0)])
-def test_the_wait_that_a_provider_asks_for_counts_within_bounds(asked: float, wait: float) -> None:
+def test_the_wait_that_a_provider_asks_for_is_kept_within_limits(asked: float, wait: float) -> None:
     breaker = CircuitBreaker(SETTINGS, Time())
     failed(breaker, PassReason.QUOTA, asked)
     assert breaker.remaining_s == wait
 
 
-def test_a_rejected_key_cools_down_longest_at_once() -> None:
+def test_a_rejected_key_gives_the_longest_cool_down_at_once() -> None:
     breaker = CircuitBreaker(SETTINGS, Time())
     failed(breaker, PassReason.KEY)
     assert breaker.remaining_s == 600
 
 
 @pytest.mark.parametrize("reason", SOFT)
-def test_what_can_be_the_fault_of_a_request_counts_only_three_times_in_a_row(
+def test_a_failure_that_the_request_may_have_caused_counts_only_after_three_in_a_row(
     reason: PassReason,
 ) -> None:
     breaker = CircuitBreaker(SETTINGS, Time())
@@ -104,13 +105,13 @@ def test_what_can_be_the_fault_of_a_request_counts_only_three_times_in_a_row(
     assert breaker.state is BreakerState.OPEN
 
 
-def test_a_model_that_is_still_downloaded_does_not_cool_down() -> None:
+def test_a_model_that_is_being_downloaded_does_not_cool_down() -> None:
     breaker = CircuitBreaker(SETTINGS, Time())
     failed(breaker, PassReason.NOT_READY)
     assert breaker.state is BreakerState.CLOSED
 
 
-def test_a_cancelled_try_lets_the_next_request_try() -> None:
+def test_after_a_cancelled_try_the_next_request_may_try() -> None:
     time = Time()
     breaker = CircuitBreaker(SETTINGS, time)
     failed(breaker, PassReason.UNREACHABLE)
@@ -121,7 +122,7 @@ def test_a_cancelled_try_lets_the_next_request_try() -> None:
     assert breaker.enter() is not None
 
 
-def test_requests_that_fail_together_begin_one_cool_down() -> None:
+def test_requests_that_fail_at_the_same_time_begin_only_one_cool_down() -> None:
     breaker = CircuitBreaker(SETTINGS, Time())
     together = [breaker.enter() for _ in range(5)]
     for passage in together:

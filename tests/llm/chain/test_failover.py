@@ -1,4 +1,5 @@
-"""Two models over real connections: when the first one fails, and when, the second one answers."""
+"""Chains of two models over real connections: if the first model fails, the second one may
+answer."""
 
 import time
 from contextlib import AsyncExitStack
@@ -31,7 +32,7 @@ from tests.llm.conformance import DICE, ChatModelConformance, ask, words_of
 from tests.peers.scripted_model import Answer, Asked, ScriptedModelServer
 
 _TRIES = 3
-"""How often a case is tried if the answer takes more than a second."""
+"""How many times a case is tried if the answer takes more than a second."""
 SWITCHED, KEPT = "the next model answers", "nothing is switched"
 
 
@@ -72,7 +73,7 @@ class TwoModels:
     def __init__(self, stack: AsyncExitStack) -> None:
         self._stack = stack
         self.ahead = 0.0
-        """Seconds by which the clock of the chains is ahead."""
+        """The number of seconds by which the clock of the chains is ahead."""
         self.models: dict[str, ChatModel] = {}
         self.chains = ModelChains(
             RoleSettings(), self.models.get, clock=lambda: time.monotonic() + self.ahead
@@ -109,8 +110,8 @@ class TestChainConformance(ChatModelConformance):
 
 
 async def outcome(case: Failure, folder: Path, two: TwoModels) -> tuple[str, str, float]:
-    """Ask a model that fails in this way, and then one that works. Returns what happened, why the
-    first one was passed, and the seconds from the failure to the first word of the answer."""
+    """Ask a chain of a model that fails in this way and a model that works. Return whether the
+    chain switched, the reason, and the seconds from the failure to the first word of the answer."""
     async with case.server(folder) as failing, ScriptedModelServer(["from the second"]) as good:
         two.add("first", failing, **case.limits)
         two.add("second", good.base_url)
@@ -132,7 +133,9 @@ async def outcome(case: Failure, folder: Path, two: TwoModels) -> tuple[str, str
 
 
 @pytest.mark.parametrize("case", FAILURES, ids=lambda case: f"{case.moment}: {case.what}")
-async def test_a_failure_at_any_moment(case: Failure, tmp_path: Path, two: TwoModels) -> None:
+async def test_a_failure_at_any_moment_has_the_outcome_of_the_table(
+    case: Failure, tmp_path: Path, two: TwoModels
+) -> None:
     seconds = []
     for _ in range(_TRIES):
         what, reason, took = await outcome(case, tmp_path, two)
@@ -141,7 +144,7 @@ async def test_a_failure_at_any_moment(case: Failure, tmp_path: Path, two: TwoMo
         if took < 1.0:
             break
         two.chains.changed(["first", "second"])
-    # A wait of our own code would be in each try; that of a busy machine is not.
+    # If our own code waited, each try would be slow. A busy machine makes only some tries slow.
     assert min(seconds) < 1.0
 
 
@@ -156,8 +159,8 @@ async def test_two_models_that_fail_in_turn_answer_each_request(two: TwoModels) 
         for _ in range(4):
             reply = await heard(chain, ask("hi"))
             said.append(reply.words)
-        # The second request goes to the second model, because the first one cools down; it fails,
-        # so the first one is tried again.
+        # The second request goes to the second model, because the first one cools down. The second
+        # model fails, so the first one is tried again.
         assert said == ["zero", "one", "two", "three"]
         assert (len(one.requests), len(other.requests)) == (4, 4)
     assert not one.unexpected
@@ -224,7 +227,7 @@ async def test_a_chain_of_one_model_raises_the_models_own_error(two: TwoModels) 
     assert type(reply.error).__name__ == "RequestRejected"
 
 
-async def test_what_a_failed_model_was_paid_for_is_told(two: TwoModels) -> None:
+async def test_the_cost_of_a_failed_model_is_reported(two: TwoModels) -> None:
     async with (
         ScriptedModelServer([Answer(thoughts=["let me think"], then="break")]) as one,
         ScriptedModelServer(["fine"]) as other,

@@ -1,4 +1,4 @@
-"""The table of failures in `docs/models.md` says what the tests of failover show."""
+"""The table of failures in `docs/models.md` agrees with the cases that the failover tests use."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ _BEGIN = "| moment | failure | what happens | reason |\n|---|---|---|---|\n"
 
 
 def table() -> str:
-    """The rows of all cases. `test_failover.py` shows for each case that it is so."""
+    """The rows of all cases. `test_failover.py` tests each case."""
     rows = []
     for case in FAILURES:
         happens = "the next model answers" if case.reason else "nothing is switched"

@@ -1,4 +1,4 @@
-"""A model of a chain is never silently replaced by a dearer one."""
+"""A model of a chain is never replaced by a more expensive one unless the operator allows it."""
 
 import pytest
 
@@ -39,17 +39,19 @@ def test_the_blended_price_is_three_quarters_of_prompt() -> None:
         (listed(3, 15), listed(1, 5), True),
     ],
 )
-def test_a_later_model_may_not_cost_more_than_the_first(
+def test_a_later_model_may_not_be_more_expensive_than_the_first(
     first: Price, later: Price, allowed: bool
 ) -> None:
     assert bool(PriceRule().objection(later, first)) is not allowed
     assert PriceRule(allow_dearer=True).objection(later, first) == ""
 
 
-def test_a_largest_price_allows_dearer_models_up_to_it_and_forbids_all_above_it() -> None:
+def test_a_largest_price_allows_models_up_to_this_price_and_forbids_all_others() -> None:
     rule = PriceRule(max_price=2.0)
     assert rule.objection(mine(1, 5), mine(0.1, 0.1)) == ""
     assert "max_price is 2" in rule.objection(mine(1, 6), mine(0.1, 0.1))
-    assert "max_price is 2" in rule.objection(mine(9, 9), mine(9, 9)), "the first one too"
+    assert "max_price is 2" in rule.objection(mine(9, 9), mine(9, 9)), (
+        "the largest price also holds for the first model"
+    )
     assert "not known" in rule.objection(UNKNOWN, mine(1, 5))
     assert PriceRule(max_price=2.0, allow_dearer=True).objection(UNKNOWN, mine(1, 5)) == ""

@@ -22,9 +22,9 @@ class Site:
     wheels: dict[str, bytes] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
     owner: str = "someone"
-    """Whose repositories the hub has."""
+    """The owner of all repositories of the hub."""
     hold: threading.Event | None = None
-    """If set, the hub sends half of a file, and the rest after this."""
+    """If set, the hub sends half of a file, and sends the rest after this event."""
     url: str = ""
 
     def add_wheel(self, distribution: str, version: str, member: str, data: bytes) -> str:

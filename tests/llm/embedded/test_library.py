@@ -52,7 +52,7 @@ def hub(**changes) -> Site:
     return Site(hub_file=FILE, hub_sha256=hashlib.sha256(FILE).hexdigest(), **changes)
 
 
-async def test_a_downloaded_file_has_a_known_need_of_memory_and_progress_is_reported(
+async def test_the_memory_that_a_downloaded_file_needs_is_known_and_progress_is_reported(
     files: ModelFiles,
 ) -> None:
     told: list[DownloadProgress] = []
@@ -101,7 +101,7 @@ async def test_a_file_with_another_hash_is_refused(files: ModelFiles) -> None:
     assert await files.all() == []
 
 
-async def test_a_file_that_is_no_model_is_refused(files: ModelFiles) -> None:
+async def test_a_file_that_is_not_a_model_is_refused(files: ModelFiles) -> None:
     page = b"<html>" * 100
     site = Site(hub_file=page, hub_sha256=hashlib.sha256(page).hexdigest())
     with serving(site), pytest.raises(WeightsError, match="is no GGUF file"):

@@ -14,13 +14,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.llm.embedded import (
-    DownloadProgress,
-    EmbeddedModel,
-    EmbeddedSettings,
-    ensure_weights,
-)
+from nekro_core.llm.embedded.fetch import ensure_weights
+from nekro_core.llm.embedded.model import EmbeddedModel
 from nekro_core.llm.embedded.server import SLOTS
+from nekro_core.llm.embedded.settings import EmbeddedSettings
+from nekro_core.llm.embedded.weights import DownloadProgress
 from nekro_core.llm.grammar import call_grammar
 from nekro_core.llm.model import (
     ChatModel,
@@ -43,7 +41,8 @@ SETTINGS = EmbeddedSettings(context_tokens=2048)
 
 @pytest.fixture(scope="session")
 async def weights() -> Path:
-    """The default weights, downloaded as a bot would if this machine does not have them."""
+    """The default weights. If this machine does not have them, they are downloaded as a bot would
+    do it."""
     return await ensure_weights(SETTINGS, FOLDER, print)
 
 
@@ -130,11 +129,12 @@ async def test_the_servers_key_is_not_in_its_command_line_or_environment(model: 
 @pytest.mark.embedded
 @pytest.mark.long
 async def test_the_process_ends_with_the_bot(weights: Path, tmp_path: Path) -> None:
-    """A bot that is killed without a chance to clean up leaves no model process behind."""
+    """If a bot is killed and cannot clean up, its model process ends too."""
     code = f"""
 import anyio
 from pathlib import Path
-from nekro_core.llm.embedded import EmbeddedModel, EmbeddedSettings
+from nekro_core.llm.embedded.model import EmbeddedModel
+from nekro_core.llm.embedded.settings import EmbeddedSettings
 async def main():
     model = EmbeddedModel(EmbeddedSettings(model_file={str(weights)!r}), Path({str(tmp_path)!r}))
     await model.start()
@@ -151,13 +151,13 @@ anyio.run(main)
         child = int(await bot.stdout.receive())
         (folder,) = short.glob("nekro-model-*")
         living = LockedTempFolder(short, "nekro-model-")
-        assert folder.exists(), "its owner lives"
+        assert folder.exists(), "the folder of a living bot must stay"
         bot.kill()
         await bot.wait()
     with anyio.fail_after(30):
         while _alive(child):
             await anyio.sleep(0.05)
-    # The next start deletes the files of the dead bot and keeps those of a living one.
+    # The next start deletes the files of the dead bot and keeps the files of living bots.
     LockedTempFolder(short, "nekro-model-").remove()
     assert [*short.iterdir()] == [living.path]
     living.remove()
@@ -206,7 +206,7 @@ async def test_questions_are_refused_while_the_weights_are_downloaded(tmp_path: 
                     await anyio.sleep(0.01)
             with pytest.raises(ModelNotReady, match="still being downloaded"):
                 await listen(model, ask("hello"))
-            # Nobody needs the download once another model is chosen.
+            # After another model was chosen, nobody needs the download.
             with anyio.fail_after(30):
                 await model.replace(ScriptedModel(["hi"]))
                 release.set()

@@ -58,9 +58,9 @@ def readings(tmp_path: Path) -> PromptCache:
 async def test_a_saved_prompt_cache_is_loaded(slots: Slots, readings: PromptCache) -> None:
     name = readings.name_of(Path("model.gguf"), 8192, BEGINNING)
     assert not await readings.load(0, name)
-    assert slots.asked == [], "nobody asks for what is not there"
+    assert slots.asked == [], "the server must not be asked for a file that does not exist"
     await readings.save(0, name)
-    assert (slots.folder / name).stat().st_mode & 0o077 == 0, "it holds what people said"
+    assert (slots.folder / name).stat().st_mode & 0o077 == 0, "the file contains messages of people"
     assert await readings.load(1, name)
     assert slots.asked == [("save", f"{name}.part"), ("restore", name)]
 

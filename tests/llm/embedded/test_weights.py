@@ -31,7 +31,7 @@ def sha256(data: bytes) -> str:
 @pytest.fixture
 def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     with serving(Site(hub_file=OFFICIAL, hub_sha256=sha256(OFFICIAL))) as site:
-        # An operator configures pip in the same way to use another index.
+        # Let pip ignore the settings of this machine, which may name another index.
         monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
         monkeypatch.setenv("PIP_INDEX_URL", f"{site.url}/simple/")
         monkeypatch.setenv("PIP_RETRIES", "0")
@@ -235,7 +235,7 @@ async def test_no_request_is_made_if_downloading_is_switched_off(site: Site, fol
 
 
 @pytest.mark.parametrize("url", ["http://[", "nonsense", "ftp://hub"])
-def test_a_hub_url_that_is_no_address_is_refused(url: str) -> None:
+def test_a_hub_url_that_is_not_an_address_is_refused(url: str) -> None:
     with pytest.raises(ValidationError, match="is no address"):
         EmbeddedSettings(hub_url=url)
 

@@ -1,4 +1,5 @@
-"""The test of an endpoint says what works, and tells each kind of failure apart."""
+"""The test of an endpoint reports which steps work, and gives a different reason for each
+failure."""
 
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,8 +16,8 @@ from nekro_core.llm.probe import (
     ProbeResult,
     ProbeStep,
     ProbeVerdict,
-    probe_endpoint,
 )
+from nekro_core.llm.probe.endpoint import probe_endpoint
 from nekro_core.llm.settings import LLMSettings
 from tests.peers.scripted_model import Answer, Asked, Call, Reply, ScriptedModelServer
 
@@ -71,7 +72,8 @@ def words(report: EndpointReport) -> str:
 
 @asynccontextmanager
 async def listening(serve: Callable[[SocketStream], Awaitable[None]]) -> AsyncIterator[int]:
-    """A server on 127.0.0.1 that treats each connection as the function does. Yields its port."""
+    """A server on 127.0.0.1 that calls the function with each connection. Yields the port of the
+    server."""
     async with (
         await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
         anyio.create_task_group() as tasks,
@@ -110,7 +112,7 @@ async def test_the_requests_of_a_probe_are_few_and_bounded() -> None:
     assert all(each.body["max_tokens"] <= 1024 for each in asked)
 
 
-async def test_the_picture_is_a_readable_png_and_never_says_its_number_in_words() -> None:
+async def test_the_picture_is_a_readable_png_and_no_text_of_the_request_says_its_number() -> None:
     async with ScriptedModelServer(provider(), api_key=KEY) as server:
         await probe(server)
         asked = next(
@@ -192,7 +194,7 @@ async def test_a_certificate_that_nobody_trusts_gets_a_separate_reason(tmp_path:
     assert "SSL_CERT_FILE" in result.advice
 
 
-async def test_a_program_that_speaks_no_http_gets_a_separate_reason() -> None:
+async def test_a_program_that_does_not_speak_http_gets_a_separate_reason() -> None:
     async def serve(stream) -> None:
         async with stream:
             await stream.send(b"220 mail.example ESMTP\r\n")
@@ -284,12 +286,12 @@ async def test_each_failure_is_reported_at_its_step_with_advice(script, step, re
     assert report.result(ProbeStep.FUNCTIONS).verdict is UNKNOWN
 
 
-async def test_a_missing_key_is_not_called_a_wrong_one() -> None:
+async def test_a_missing_key_is_not_reported_as_a_wrong_key() -> None:
     report = await probe_of(provider(), api_key="")
     assert report.result(ProbeStep.KEY).reason == "missing"
 
 
-async def test_a_server_without_keys_and_list_is_usable() -> None:
+async def test_a_server_without_keys_and_without_a_list_of_models_is_usable() -> None:
     async with ScriptedModelServer(provider(models=Answer(status=404, error="no"))) as server:
         report = await probe(server, api_key="")
     assert report.result(ProbeStep.KEY).reason == "not_needed"
@@ -316,7 +318,9 @@ async def test_a_server_without_keys_and_list_is_usable() -> None:
         (Answer(status=500, error={"message": "oops"}), True, UNKNOWN, None),
     ],
 )
-async def test_the_picture_is_compared_with_the_setting(picture, set_to, verdict, sees) -> None:
+async def test_whether_the_model_sees_the_picture_is_compared_with_the_setting(
+    picture, set_to, verdict, sees
+) -> None:
     report = await probe_of(provider(picture=picture), vision=set_to)
     assert report.result(ProbeStep.PICTURES).verdict is verdict
     assert report.vision is sees
@@ -350,7 +354,7 @@ async def test_a_context_that_is_smaller_than_the_setting_is_reported() -> None:
     assert report.context_tokens == 8192
 
 
-async def test_a_silent_endpoint_costs_no_more_than_the_limit_of_time() -> None:
+async def test_a_silent_endpoint_takes_no_longer_than_the_time_limit() -> None:
     async with ScriptedModelServer(provider(speed=Answer(chunks=["1 "], then="stall"))) as server:
         with anyio.fail_after(10):
             report = await probe(server, total_s=0.7, between_tokens_s=30)
@@ -391,8 +395,8 @@ async def test_a_proxy_that_does_not_run_is_named_as_the_proxy(unused_port: int)
     assert "the proxy 127.0.0.1" in result.text
 
 
-async def test_behind_a_proxy_the_name_of_the_endpoint_is_left_to_the_proxy() -> None:
-    # The peer takes requests with absolute addresses, as a proxy does.
+async def test_behind_a_proxy_only_the_proxy_resolves_the_name_of_the_endpoint() -> None:
+    # This peer accepts requests with absolute addresses, as a proxy does.
     async with ScriptedModelServer(provider(), api_key=KEY) as server:
         proxy = server.base_url.removesuffix("/v1")
         report = await probe(server, base_url="http://models.nowhere.invalid/v1", proxy=proxy)

@@ -1,4 +1,4 @@
-"""Documents are read by page and heading in a confined process; bombs and scans are named."""
+"""Documents are read by page and heading in a confined process. Bombs and scans are reported."""
 
 import pytest
 
@@ -73,12 +73,14 @@ async def test_plain_text_is_read_in_its_encoding(data: bytes, text: str) -> Non
         "too large",
     ],
 )
-async def test_what_cannot_be_read_says_why(name: str, data: bytes, why: str) -> None:
+async def test_an_unreadable_document_is_reported_with_the_reason(
+    name: str, data: bytes, why: str
+) -> None:
     with pytest.raises(UnusableMedia, match=why):
         await reader.read(name, data)
 
 
-async def test_an_encrypted_pdf_and_a_scan_are_named() -> None:
+async def test_an_encrypted_pdf_and_a_scan_are_reported() -> None:
     with pytest.raises(UnusableMedia, match="encrypted: save it without a password"):
         await reader.read("a.pdf", pdf("secret", password="xyz"))
     with pytest.raises(UnusableMedia, match="its 3 pages have no text: it is a scan"):

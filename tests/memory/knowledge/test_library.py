@@ -1,4 +1,5 @@
-"""Documents in the folders are found with file, page and heading, followed, and kept in scope."""
+"""Documents in folders are found with file, page and heading. Changes are noticed, and chats are
+separate."""
 
 import os
 from collections.abc import AsyncIterator
@@ -70,10 +71,10 @@ async def test_pieces_are_cited_by_file_heading_and_page(library: KnowledgeLibra
     assert await found(library, "mauve") == ["house/coffee.md, Cleaning"]
     assert await found(library, "zeppelin") == []
     assert await found(library, '" OR text:* NEAR( --') == await found(library, "or text near")
-    assert await library.look() == 0, "nothing is read twice"
+    assert await library.look() == 0, "unchanged documents must not be read again"
 
 
-async def test_changed_and_removed_documents_are_followed(library: KnowledgeLibrary) -> None:
+async def test_changed_and_removed_documents_are_noticed(library: KnowledgeLibrary) -> None:
     path = put(library, None, "a.txt", "the password of the wifi is vermilion")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(library.live)
@@ -111,7 +112,7 @@ async def test_documents_of_one_chat_are_not_found_in_another(
     assert "turquoise.txt" not in await found(library, "colour door", GROUP)
 
 
-async def test_what_cannot_be_read_is_named_by_file_and_the_rest_is_found(
+async def test_an_unreadable_file_is_reported_and_the_other_files_are_found(
     library: KnowledgeLibrary, caplog_loguru: list[str]
 ) -> None:
     put(library, None, "locked.pdf", pdf("secret", password="x"))
@@ -129,7 +130,7 @@ async def test_what_cannot_be_read_is_named_by_file_and_the_rest_is_found(
     assert await library.look() == 0
 
 
-async def test_a_document_that_a_member_gives_is_found_and_erased_with_them(
+async def test_a_document_of_a_member_is_found_and_erased_together_with_the_member(
     library: KnowledgeLibrary, memory: MemoryKeeper, tmp_path: Path
 ) -> None:
     learn = library.learn
@@ -150,7 +151,7 @@ async def test_a_document_that_a_member_gives_is_found_and_erased_with_them(
     assert await found(library, "lake") == ["other.md"]
 
 
-async def test_what_is_given_and_cannot_be_read_is_refused_and_not_kept(
+async def test_a_given_document_that_cannot_be_read_is_refused_and_not_stored(
     library: KnowledgeLibrary,
 ) -> None:
     for name, data, why in (

@@ -1,4 +1,4 @@
-"""Notes are kept once, corrected, found by their words, and bounded."""
+"""Notes are stored once, corrected, found by their words, and limited in number."""
 
 import pytest
 
@@ -22,13 +22,13 @@ async def texts(memory: MemoryKeeper) -> list[str]:
     return [each.text for each in await memory.notes.listed(GROUP)]
 
 
-async def test_the_same_note_is_kept_once(memory: MemoryKeeper) -> None:
+async def test_the_same_note_is_stored_once(memory: MemoryKeeper) -> None:
     first = await memory.notes.keep(GROUP, about_lin("Likes green tea."))
     again = await memory.notes.keep(GROUP, about_lin("likes  green tea"))
     assert first is not None
     assert again is not None
     assert (again.existed, again.note.note_id) == (True, first.note.note_id)
-    # Somebody else may like it too.
+    # The same note about another person is a separate note.
     await memory.notes.keep(GROUP, NewNote(text="Likes green tea.", about_id="20002"))
     assert await texts(memory) == ["Likes green tea.", "Likes green tea."]
 
@@ -41,7 +41,7 @@ async def test_the_same_note_is_kept_once(memory: MemoryKeeper) -> None:
         ("緑茶が好きです", "緑茶が大好きです"),
     ],
 )
-async def test_a_near_double_is_merged_and_holds_since_the_first(
+async def test_a_similar_note_replaces_the_first_and_keeps_its_date(
     memory: MemoryKeeper, clock: Clock, before: str, after: str
 ) -> None:
     old = await kept(memory, about_lin(before))
@@ -61,7 +61,7 @@ async def test_a_near_double_is_merged_and_holds_since_the_first(
         ("会议在5月3日举行", "会议在5月10日举行"),
     ],
 )
-async def test_a_correction_holds_since_it_was_said(
+async def test_a_correction_has_the_date_on_which_it_was_said(
     memory: MemoryKeeper, clock: Clock, before: str, after: str
 ) -> None:
     old = await kept(memory, about_lin(before))
@@ -71,7 +71,7 @@ async def test_a_correction_holds_since_it_was_said(
     assert (new.since, old.since) == (clock.now, clock.now - 500)
 
 
-async def test_a_note_that_contradicts_ten_others_ends_them_and_they_stay_readable(
+async def test_a_note_that_contradicts_ten_others_ends_them_but_they_can_be_read(
     memory: MemoryKeeper,
 ) -> None:
     towns = ("Kiel", "Bonn", "Ulm", "Jena", "Halle", "Trier", "Hof", "Worms", "Suhl", "Celle")
@@ -126,7 +126,7 @@ async def test_empty_and_long_notes_are_refused_with_what_to_do(memory: MemoryKe
     await memory.notes.keep(GROUP, NewNote(text="z" * 500))
 
 
-async def test_the_oldest_notes_make_place_and_ended_ones_first(
+async def test_if_there_are_too_many_notes_ended_and_then_old_notes_are_deleted(
     memory: MemoryKeeper, store: Store
 ) -> None:
     ended = await store.notes.add(
@@ -142,7 +142,7 @@ async def test_the_oldest_notes_make_place_and_ended_ones_first(
     assert (notes[0], notes[-1], len(notes)) == ("and another one", "w1", MAX_NOTES)
 
 
-async def test_a_note_is_changed_and_deleted_only_where_it_may_be_read(
+async def test_a_note_is_changed_and_deleted_only_from_chats_that_may_read_it(
     memory: MemoryKeeper,
 ) -> None:
     note = await kept(memory, about_lin("likes green tea"))
@@ -158,7 +158,7 @@ async def test_a_note_is_changed_and_deleted_only_where_it_may_be_read(
     assert await texts(memory) == ["likes black tea"]
 
 
-async def test_nothing_is_remembered_of_a_person_who_does_not_want_it(
+async def test_nothing_is_stored_about_a_person_who_has_switched_notes_off(
     memory: MemoryKeeper,
 ) -> None:
     await kept(memory, about_lin("likes green tea"))

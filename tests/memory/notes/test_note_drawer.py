@@ -1,4 +1,4 @@
-"""A model draws notes out of conversations that have paused, and is not trusted."""
+"""When a conversation has paused, a model writes notes about it. The model is not trusted."""
 
 import json
 from itertools import pairwise
@@ -48,7 +48,7 @@ async def test_a_paused_conversation_gives_notes_with_their_message_and_time(
     )
     (_, text) = model.asked[0]
     assert f"#{nuts.seq} Lin (10001): I cannot eat nuts, by the way" in text
-    # The same is not read twice, and what is said later is read with the notes that exist.
+    # Messages are not read twice. Later messages are read together with the existing notes.
     await memory.work()
     assert len(model.asked) == 1
     await say(store, "actually I can eat walnuts", time=NOW + 50)
@@ -65,7 +65,7 @@ async def test_a_paused_conversation_gives_notes_with_their_message_and_time(
     ]
 
 
-async def test_a_conversation_that_goes_on_is_left_alone(
+async def test_a_conversation_that_has_not_paused_is_not_read(
     memory: MemoryKeeper, store: Store, model: QuickModel, clock: Clock
 ) -> None:
     await say(store, "hello", time=clock.now - 30)
@@ -78,7 +78,7 @@ async def test_a_conversation_that_goes_on_is_left_alone(
     assert len(model.asked) == 1
 
 
-async def test_where_the_bot_only_listens_nothing_is_read(
+async def test_chats_in_which_the_bot_only_listens_are_not_read(
     memory: MemoryKeeper, store: Store, model: QuickModel
 ) -> None:
     for _ in range(5):
@@ -88,7 +88,7 @@ async def test_where_the_bot_only_listens_nothing_is_read(
     assert model.asked == []
 
 
-async def test_what_was_said_before_there_were_notes_is_not_read(
+async def test_messages_from_before_notes_were_switched_on_are_not_read(
     store: Store, settings: MemorySettings, clock: Clock
 ) -> None:
     await say(store, "old secrets")
@@ -104,7 +104,7 @@ async def test_what_was_said_before_there_were_notes_is_not_read(
     assert "old secrets" not in model.asked[0][1]
 
 
-async def test_what_the_model_makes_up_is_dropped(
+async def test_notes_that_the_model_makes_up_are_dropped(
     memory: MemoryKeeper, store: Store, model: QuickModel
 ) -> None:
     said = await say(store, "I like tea")
@@ -148,7 +148,7 @@ def new_note(text: str) -> NewNote:
     return NewNote(text=text)
 
 
-async def test_a_flood_of_notes_is_bounded(
+async def test_the_number_of_notes_from_one_conversation_is_limited(
     memory: MemoryKeeper, store: Store, model: QuickModel
 ) -> None:
     said = await say(store, "I like tea")
@@ -164,7 +164,7 @@ async def test_a_flood_of_notes_is_bounded(
     ["I cannot help with that.", "x" * 2_000_000, ""],
     ids=["prose", "two megabytes", "nothing"],
 )
-async def test_a_wrong_answer_is_repeated_with_back_off_and_given_up(
+async def test_after_a_wrong_answer_the_model_is_asked_again_later_and_finally_given_up(
     memory: MemoryKeeper, store: Store, model: QuickModel, clock: Clock, answer: str
 ) -> None:
     await say(store, "I like tea")
@@ -179,7 +179,7 @@ async def test_a_wrong_answer_is_repeated_with_back_off_and_given_up(
         clock.now += 10
     waits = [later - earlier for earlier, later in pairwise(tried_at)]
     assert waits == [60, 120, 240, 480]
-    # It is given up, and the next conversation is read.
+    # The bot has given this conversation up, and reads the next one.
     await say(store, "I like coffee", time=clock.now - 5000)
     await say(store, "noted", by=None, time=clock.now - 5000)
     model.answers = ["NOTHING"]
@@ -187,10 +187,11 @@ async def test_a_wrong_answer_is_repeated_with_back_off_and_given_up(
     assert "I like tea" not in model.asked[-1][1]
 
 
-async def test_a_model_that_never_answers_is_not_waited_for(
+async def test_the_bot_does_not_wait_for_a_model_that_never_answers(
     store: Store, settings: MemorySettings, clock: Clock
 ) -> None:
-    """The timeout is of the event loop's own clock, so the model raises what the timeout does."""
+    """The timeout uses the event loop's own clock. So the model itself raises the error of the
+    timeout."""
     model = QuickModel(TimeoutError())
     memory = await memory_of(store, settings, model, clock)
     await say(store, "I like tea")
@@ -200,7 +201,7 @@ async def test_a_model_that_never_answers_is_not_waited_for(
     assert len(model.asked) == 1
 
 
-async def test_a_person_erased_while_the_model_reads_is_not_noted(
+async def test_about_a_person_erased_while_the_model_reads_nothing_is_noted(
     memory: MemoryKeeper, store: Store, model: QuickModel
 ) -> None:
     said = await say(store, "I like tea", message_id="m1")
@@ -217,7 +218,7 @@ async def test_a_person_erased_while_the_model_reads_is_not_noted(
     assert await memory.notes.listed(GROUP, ended=True) == []
 
 
-async def test_a_person_who_wants_nothing_remembered_is_not_read(
+async def test_messages_of_a_person_who_has_switched_notes_off_are_not_read(
     memory: MemoryKeeper, store: Store, model: QuickModel
 ) -> None:
     await memory.scope.set_off(GROUP, LIN.user_id, off=True)
@@ -233,7 +234,7 @@ async def test_a_person_who_wants_nothing_remembered_is_not_read(
     assert "secret" not in model.asked[0][1]
 
 
-async def test_the_requests_of_a_day_are_bounded(store: Store, clock: Clock) -> None:
+async def test_the_number_of_requests_in_a_day_is_limited(store: Store, clock: Clock) -> None:
     model = QuickModel("NOTHING")
     memory = await memory_of(store, MemorySettings(asks_a_day=2), model, clock)
     for _ in range(5):
@@ -246,7 +247,7 @@ async def test_the_requests_of_a_day_are_bounded(store: Store, clock: Clock) -> 
     assert len(model.asked) == 3
 
 
-async def test_a_recalled_message_takes_its_note_along(
+async def test_the_note_of_a_recalled_message_is_deleted(
     memory: MemoryKeeper, store: Store, model: QuickModel
 ) -> None:
     said = await say(store, "my password is 1234", message_id="m1")

@@ -12,14 +12,15 @@ from nekro_core.memory.search.indexer import SearchIndexer
 from nekro_core.store import Store
 
 NOW = 1_700_000_000.0
-"""The time of the search: 14 November 2023. A message is written a minute after the one before."""
+"""The time of the search: 14 November 2023. Each message is written a minute after the one before
+it."""
 ROOM = ChatKey.parse("web-group_room")
 PEOPLE = {"Mei": "10001", "Tom": "10002", "小雨": "10003", "さくら": "10004"}
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
 async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Runs each test on a SQLite file and, in ``make long``, also on PostgreSQL."""
+    """Run each test on a SQLite file and, in ``make long``, also on PostgreSQL."""
     if request.param == "sqlite":
         return f"sqlite://{tmp_path}/nekro.sqlite3"
     return str(await request.getfixturevalue("postgres").database())
@@ -66,7 +67,7 @@ class Talk:
         return record
 
     async def chatter(self, count: int) -> None:
-        """Store messages about nothing that a test searches."""
+        """Store messages with words that no test searches for."""
         for number in range(count):
             await self.say(("Mei", "Tom")[number % 2], f"small talk number {number}, nothing more")
 

@@ -1,4 +1,4 @@
-"""The times that questions and filters name."""
+"""Questions and filters name times, which are parsed."""
 
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -50,11 +50,11 @@ def test_a_time_in_a_question_is_understood(text: str, begin: str, end: str) -> 
 
 
 @pytest.mark.parametrize("text", ["May I ask?", "a second hand car", "march on", "ok"])
-def test_other_words_are_no_times(text: str) -> None:
+def test_words_that_only_look_like_times_are_not_times(text: str) -> None:
     assert days(text) == []
 
 
-def test_a_month_without_a_year_is_that_of_each_of_ten_years() -> None:
+def test_a_month_without_a_year_means_this_month_in_each_of_ten_years() -> None:
     assert len(days("in March")) == 10
 
 

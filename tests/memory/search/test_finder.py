@@ -1,4 +1,4 @@
-"""Searches, as conversations: people write, and somebody asks what was said."""
+"""Messages are searched in conversations: people write, and later somebody asks what was said."""
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -24,7 +24,7 @@ from tests.memory.search.conftest import NOW, Talk
 
 @pytest.fixture(params=["new", "indexed"])
 async def kiln(request: pytest.FixtureRequest, talk: Talk) -> Talk:
-    """A conversation, that is in no segment yet or in the index."""
+    """A conversation whose messages are not in the index yet, or are all in the index."""
     await talk.say("Mei", "The kiln was too hot again, both bowls cracked.")
     await talk.say("Tom", "What a pity! I baked a loaf of rye bread.")
     await talk.say("小雨", "我养了一只橘猫，名字叫馒头")
@@ -75,7 +75,7 @@ async def test_messages_of_a_person_are_found_by_name_and_by_id(kiln: Talk) -> N
     assert await kiln.find(who="you") == ["I can remind you of the camping trip."]
 
 
-async def test_an_unknown_person_is_refused_with_those_who_are_known(kiln: Talk) -> None:
+async def test_an_unknown_person_is_refused_and_the_known_people_are_listed(kiln: Talk) -> None:
     with pytest.raises(BadSearch, match=r"who='Zaphod': nobody of this chat .*Mei \(10001\)"):
         await kiln.find("bread", who="Zaphod")
 
@@ -155,7 +155,7 @@ async def test_nothing_from_before_a_reset_is_found(kiln: Talk) -> None:
     assert "The kiln was too hot again, both bowls cracked." not in await kiln.find("kiln")
 
 
-async def test_a_quoted_text_is_not_found_in_the_reply(talk: Talk) -> None:
+async def test_a_quoted_text_is_found_in_its_message_and_not_in_the_reply(talk: Talk) -> None:
     quoted = await talk.say("Mei", "my secret is the kiln")
     await talk.say("Tom", Reply(quoted.message_id, "10001", "my secret is the kiln"), "I see")
     await talk.store.messages.recall(talk.key, quoted.message_id)
@@ -188,7 +188,7 @@ async def test_any_text_can_be_searched(kiln: Talk) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(words=st.text(max_size=60), who=st.sampled_from(["", "Mei", "you"]))
-async def test_any_drawn_text_can_be_searched(kiln: Talk, words: str, who: str) -> None:
+async def test_any_random_text_can_be_searched(kiln: Talk, words: str, who: str) -> None:
     found = await kiln.find(words, who=who)
     assert len(found) <= 10
 

@@ -1,4 +1,5 @@
-"""The index stays complete: new messages, old databases, merged segments, changed messages."""
+"""The index stays complete when messages are added or changed, a database is old, or segments are
+merged."""
 
 import anyio
 import numpy as np
@@ -25,7 +26,7 @@ async def indexed_terms(store: Store) -> set[str]:
     return {term for row in rows for term in decode_page(row["data"])}
 
 
-async def test_the_newest_messages_are_in_no_segment(talk: Talk) -> None:
+async def test_the_newest_messages_are_not_in_a_segment_yet(talk: Talk) -> None:
     await talk.chatter(SMALLEST + NEWEST - 1)
     await talk.index()
     assert await levels(talk) == []
@@ -35,7 +36,7 @@ async def test_the_newest_messages_are_in_no_segment(talk: Talk) -> None:
     assert (segment.start, segment.count, segment.level) == (0, SMALLEST, 0)
 
 
-async def test_eight_segments_are_merged_and_everything_is_still_found(talk: Talk) -> None:
+async def test_eight_segments_are_merged_and_all_messages_can_be_found(talk: Talk) -> None:
     await talk.say("Mei", "the kiln at the beginning")
     await talk.chatter(500)
     await talk.say("Tom", "the kiln in the middle")
@@ -49,7 +50,7 @@ async def test_eight_segments_are_merged_and_everything_is_still_found(talk: Tal
     assert first.buckets == MERGED
 
 
-async def test_a_merge_that_a_crash_ended_is_done_again(talk: Talk) -> None:
+async def test_a_merge_that_a_crash_interrupted_is_done_again(talk: Talk) -> None:
     await talk.say("Mei", "the kiln")
     await talk.chatter(SMALLEST * (MERGED - 1) + NEWEST - 1)
     await talk.index()
@@ -57,16 +58,20 @@ async def test_a_merge_that_a_crash_ended_is_done_again(talk: Talk) -> None:
     segments = await index.segments(talk.key)
     half = await index.begin_merge(talk.key, merged_segment(segments))
     await index.add_pages(half, {0: b"half written"})
-    assert await talk.find("kiln", limit=1) == ["the kiln"], "no search sees the half segment"
+    assert await talk.find("kiln", limit=1) == ["the kiln"], (
+        "a search must not read the unfinished segment"
+    )
     await talk.chatter(SMALLEST)
     await talk.index()
     assert await levels(talk) == [1]
     assert await talk.find("kiln", limit=1) == ["the kiln"]
     rows = await talk.store.erasing._database.read("SELECT COUNT(*) AS n FROM search_pages")
-    assert rows[0]["n"] <= MERGED, "the pages of the half segment and of the merged ones are gone"
+    assert rows[0]["n"] <= MERGED, (
+        "the pages of the unfinished and of the merged segments must be deleted"
+    )
 
 
-async def test_an_old_database_is_indexed_step_by_step_and_goes_on_after_a_restart(
+async def test_an_old_database_is_indexed_step_by_step_and_continues_after_a_restart(
     url: str,
 ) -> None:
     async with Store.open(url) as store:
@@ -78,7 +83,7 @@ async def test_an_old_database_is_indexed_step_by_step_and_goes_on_after_a_resta
         assert not found.records
     async with Store.open(url) as store, MessageSearchService.open(store, None) as search:
         with anyio.move_on_after(0.05):
-            await search.indexer.index_all()  # It is interrupted anywhere.
+            await search.indexer.index_all()  # the restart may interrupt it anywhere
     async with Store.open(url) as store:
         await SearchIndexer(store).index_all()
         found = await MessageFinder(store).find(talk.key, MessageQuery(words="kiln"))
@@ -100,7 +105,9 @@ async def test_messages_are_indexed_while_the_service_is_open(store: Store) -> N
 
 
 @pytest.mark.parametrize("how", ["recall", "hide", "edit", "transcribe", "delete"])
-async def test_what_is_taken_back_is_never_found_and_leaves_the_index(talk: Talk, how: str) -> None:
+async def test_a_recalled_hidden_changed_or_deleted_text_is_never_found_and_leaves_the_index(
+    talk: Talk, how: str
+) -> None:
     said = await talk.say("bot" if how == "edit" else "Mei", "the pelican is in the cellar")
     await talk.chatter(250)
     await talk.index()
@@ -118,7 +125,9 @@ async def test_what_is_taken_back_is_never_found_and_leaves_the_index(talk: Talk
             await messages.reword(said, (Text("the heron is in the attic"),))
         case "delete":
             await talk.store.erasing.forget_record(said.seq)
-    assert await talk.find("pelican") == [], "at once, before the index is changed"
+    assert await talk.find("pelican") == [], (
+        "the text must not be found even before the index is changed"
+    )
     changed = how in ("edit", "transcribe")
     new = ["the heron is in the attic"] if changed else []
     assert await talk.find("heron", limit=1) == new
@@ -132,7 +141,7 @@ async def test_what_is_taken_back_is_never_found_and_leaves_the_index(talk: Talk
     ]
 
 
-async def test_neighbours_do_not_find_a_recalled_message_through_its_words(talk: Talk) -> None:
+async def test_a_recalled_message_does_not_help_to_find_the_messages_beside_it(talk: Talk) -> None:
     await talk.chatter(5)
     said = await talk.say("Mei", "the pelican is in the cellar")
     await talk.chatter(250)
@@ -167,7 +176,7 @@ async def test_segments_whose_messages_are_all_deleted_are_deleted(talk: Talk) -
     after = await talk.store.search_index.segments(talk.key)
     assert [each.start for each in after] == [each.start for each in before[1:]]
     blocks = await database.read("SELECT MIN(number) AS first FROM search_blocks")
-    assert blocks[0]["first"] == 2, "positions of the others did not change"
+    assert blocks[0]["first"] == 2, "the positions of the other messages must not change"
     await talk.chatter(SMALLEST)
     await talk.index()
     last = (await talk.store.search_index.segments(talk.key))[-1]

@@ -1,4 +1,4 @@
-"""The meaning of messages orders what is found. The encoder here knows two subjects."""
+"""Found messages are ordered by meaning too. The encoder of these tests knows two subjects."""
 
 from array import array
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ ANIMALS = ("cat", "dog", "pet", "hamster")
 
 
 class TwoSubjects:
-    """Gives texts about animals one vector, and all others the opposite one."""
+    """Gives texts about animals one vector, and all other texts the opposite vector."""
 
     def __init__(self, *, works: bool = True) -> None:
         self.encoded: list[str] = []
@@ -73,13 +73,15 @@ async def test_the_background_task_stores_vectors_of_searched_chats(talk: Talk) 
     assert len(await talk.store.search_index.unencoded(talk.key, 9)) == 2
     await encoding.encode_chat(talk.key)
     assert await talk.store.search_index.unencoded(talk.key, 9) == []
-    assert len(set(encoder.encoded)) == 251, "each message was encoded with its author"
+    assert len(set(encoder.encoded)) == 251, "each message must be encoded together with its author"
     assert "Mei: my hamster escaped" in encoder.encoded
     stored = TwoSubjects()
     finder = MessageFinder(talk.store, MessageVectors(stored), wall=lambda: NOW)
     found = await finder.find(talk.key, MessageQuery(words="a pet"))
     assert texts(found.records)[0] == "my hamster escaped"
-    assert "Mei: my hamster escaped" not in stored.encoded, "it was read from the store"
+    assert "Mei: my hamster escaped" not in stored.encoded, (
+        "the vector must be read from the store, not encoded again"
+    )
 
 
 async def test_an_edited_message_is_encoded_again(talk: Talk) -> None:

@@ -29,15 +29,15 @@ def test_chinese_words_of_one_character_are_found() -> None:
     assert "猫" in terms_of("猫在哪里")
 
 
-def test_endings_in_hiragana_are_no_terms() -> None:
+def test_endings_in_hiragana_are_not_terms() -> None:
     assert set(terms_of("食べました")) == {"食べ", "食"}
 
 
-def test_words_that_every_message_has_are_no_terms() -> None:
+def test_words_that_occur_in_every_message_are_not_terms() -> None:
     assert terms_of("What did you do there?") == []
 
 
-def test_a_long_text_is_read_up_to_a_bound() -> None:
+def test_a_long_text_is_read_up_to_a_limit() -> None:
     assert len(terms_of("word " * LONGEST_TEXT)) == LONGEST_TEXT // len("word ")
     assert max(map(len, terms_of("x" * LONGEST_TEXT))) <= 40
 
@@ -57,11 +57,11 @@ def test_every_text_can_be_a_question_at_any_time(text: str, now: float) -> None
     assert all(begin < end for begin, end in question.spans)
 
 
-def test_words_by_which_people_ask_are_not_searched() -> None:
+def test_words_such_as_remember_or_who_in_a_question_are_not_searched() -> None:
     assert read_question("你还记得小雨什么时候去的大阪吗", 0.0).terms[-1] != "吗"
     assert "么时" not in read_question("小雨什么时候去的大阪", 0.0).terms
     assert read_question("Can you remember who mentioned Osaka?", 0.0).terms == ("osaka",)
 
 
-def test_a_question_of_asking_words_alone_is_searched_all_the_same() -> None:
+def test_if_a_question_has_only_such_words_they_are_searched() -> None:
     assert read_question("messages", 0.0).terms == ("messag",)

@@ -1,4 +1,4 @@
-"""Starts and stops the mail server, and does what owners of a mailbox do."""
+"""Starts and stops the mail server, and acts as the owners of mailboxes do."""
 
 import email
 import email.policy
@@ -29,7 +29,7 @@ MASTER = Path("/usr/lib/postfix/sbin/master")
 
 
 def missing() -> str:
-    """Say why the mail server cannot run on this machine; empty if it can."""
+    """Return why the mail server cannot run on this machine; empty if it can."""
     if os.geteuid() != 0:
         return "Postfix starts for root only"
     for program, package in (("dovecot", "dovecot-imapd"), ("postfix", "postfix")):
@@ -169,7 +169,7 @@ class MailServer:
         return str(message["Message-ID"])
 
     async def post(self, data: bytes, sender: str, to: str | Sequence[str]) -> None:
-        """Send these bytes as a mail, even if they are no valid message."""
+        """Send these bytes as a mail, even if they are not a valid message."""
         receivers = [to] if isinstance(to, str) else list(to)
 
         def post() -> None:
@@ -183,8 +183,8 @@ class MailServer:
         box = self.folder / "mail" / who
         found: dict[tuple[int, int], bytes] = {}
         for path in (path for part in ("new", "cur") for path in (box / part).glob("*")):
-            # Another program may have just renamed this file. The next call finds it under its new
-            # name.
+            # Another program may have renamed this file just before. The next call finds it under
+            # its new name.
             with suppress(FileNotFoundError):
                 found[_arrival(path.name)] = path.read_bytes()
         policy = email.policy.default

@@ -39,9 +39,10 @@ class Account:
     string_messages: bool = False
     has_history: bool = True
     bundles: Literal["napcat", "go-cqhttp", "lagrange", ""] = "napcat"
-    """The implementation whose calls for bundles the fake imitates; empty: it has none of them."""
+    """The implementation whose calls for bundles the fake imitates. If empty, it has no such
+    calls."""
     takes_pieces: bool = True
-    """Whether the fake supports NapCat's ``upload_file_stream``."""
+    """True if the fake supports NapCat's ``upload_file_stream``."""
     placed: dict[str, bytes] = field(default_factory=dict)
     """Files that were uploaded in pieces, by the paths that their uploaders received."""
     pieces: dict[str, dict[int, bytes]] = field(default_factory=dict)

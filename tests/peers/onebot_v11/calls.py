@@ -18,7 +18,7 @@ SENDS = (
 
 @dataclass(frozen=True, slots=True)
 class WireFrame:
-    """One frame of the log. ``outbound`` means from the peer to the application."""
+    """One frame of the log. ``outbound`` means that the peer sent it to the application."""
 
     at: float
     outbound: bool

@@ -40,8 +40,8 @@ class OneBotPeer:
     reconnect_s: float | None = 0.1
     heartbeat_s: float | None = None
     echo_own: str | None = None
-    """``message_sent`` or ``message``: the event type that reports the application's own messages.
-    None: they are not reported."""
+    """``message_sent`` or ``message``: the type of the event that reports the application's own
+    messages. If None, they are not reported."""
     string_messages: bool = False
     has_history: bool = True
     headers: dict[str, str] = field(default_factory=dict)
@@ -53,8 +53,9 @@ class OneBotPeer:
     connections: int = 0
     """How many connections there have been, including the present one."""
     spoken_to: dict[int, float] = field(default_factory=dict)
-    """When the application first sent a frame on each connection, in seconds since 1970, by the
-    connection's number. By then the application no longer uses the previous connection."""
+    """The time at which the application first sent a frame on a connection, in seconds since 1970,
+    by the number of the connection. From then on, the application no longer uses the previous
+    connection."""
 
     def __post_init__(self) -> None:
         self.account = Account(
@@ -127,7 +128,7 @@ class OneBotPeer:
             }
         )
 
-    # -- the wire --------------------------------------------------------------------------
+    # -- frames on the connection --------------------------------------------------------------
 
     @property
     def connected(self) -> bool:
@@ -180,7 +181,8 @@ class OneBotPeer:
             self._answers.setdefault(name, deque()).extend(answers)
 
     def abort(self) -> None:
-        """Reset the connection without a close frame, as when a cable is cut or a process ends."""
+        """Reset the connection without a close frame, as happens when a cable is cut or a process
+        ends."""
         if self._wire is not None:
             self._wire.transport.abort()
 
@@ -190,7 +192,7 @@ class OneBotPeer:
         self._wire.transport.pause_reading()
 
     async def close(self) -> None:
-        """Close the connection properly; after 0.3 s cut it."""
+        """Close the connection properly. If this takes longer than 0.3 s, cut it."""
         wire = self._wire
         if wire is not None:
             with anyio.move_on_after(0.3):
@@ -282,7 +284,7 @@ class OneBotPeer:
         }
 
     async def _send(self, wire: Connection, frame: Json) -> None:
-        # The frame is logged before it is sent, so the log also has frames that are lost.
+        # The frame is logged before it is sent, so the log also has frames that were lost.
         self._write_log(outbound=True, frame=frame)
         data = json.dumps(frame, ensure_ascii=False)
         try:

@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 def missing() -> str:
-    """Say why the process cannot run on this machine; empty if it can."""
+    """Return why the process cannot run on this machine; empty if it can."""
     if importlib.util.find_spec("satori") is None:
         return "satori-python-server is not installed: pip install satori-python-server"
     return ""
@@ -80,7 +80,8 @@ class SatoriPeer:
         await self._stack.aclose()
 
     async def start(self) -> None:
-        """Start the process. Like a real implementation, it has forgotten all earlier starts."""
+        """Start the process. Like a real implementation, it starts without the data of earlier
+        starts."""
         self._process = await anyio.open_process(
             [
                 sys.executable, "-m", "tests.peers.satori.program",

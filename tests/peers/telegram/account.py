@@ -54,8 +54,8 @@ def units(text: str) -> int:
 
 
 class Account:
-    """What the platform stores. With ``privacy`` the bot is in privacy mode: in a group it receives
-    only commands, mentions and replies to its messages."""
+    """The data that the platform stores. With ``privacy`` the bot is in privacy mode: in a group it
+    receives only commands, mentions and replies to its messages."""
 
     def __init__(self, bot_id: int, username: str, *, privacy: bool = False) -> None:
         self.me = {"id": bot_id, "is_bot": True, "first_name": "Nekro", "username": username}
@@ -65,7 +65,7 @@ class Account:
         self.updates: list[Json] = []
         self.files: dict[str, Upload] = {}
         self.asking: list[tuple[int, int]] = []
-        """Chats and people whose requests to join wait for an answer."""
+        """The chats and people of requests to join that wait for an answer."""
         self._message_ids = itertools.count(1)
         self._update_ids = itertools.count(500_001)
         self._file_ids = itertools.count(1)
@@ -73,7 +73,8 @@ class Account:
     # -- people ----------------------------------------------------------------------------
 
     def chat(self, chat_id: int, **fields: Any) -> Json:
-        """A chat, made when it is first named: a supergroup if the id is negative, else private."""
+        """Return a chat. It is made when it is named for the first time: as a supergroup if the id
+        is negative, else as a private chat."""
         kind = "supergroup" if chat_id < 0 else "private"
         name = {"title": f"Group {-chat_id}"} if chat_id < 0 else {"first_name": f"User {chat_id}"}
         return self.chats.setdefault(chat_id, {"id": chat_id, "type": kind, **name, **fields})
@@ -129,7 +130,7 @@ class Account:
         return update
 
     def heard_in_privacy(self, message: Json) -> bool:
-        """Whether a bot in privacy mode receives this message."""
+        """Return True if a bot in privacy mode receives this message."""
         if message["chat"]["type"] not in ("group", "supergroup"):
             return True
         text = message.get("text", message.get("caption", ""))

@@ -27,7 +27,7 @@ class TelegramPeer(LoopbackServer):
     """One bot's account on a Bot API server. An async context manager.
 
     ``relay`` is the address of a running telegram-test-api. Calls that it supports are forwarded to
-    it. The peer itself answers the others (media, files).
+    it. The peer itself answers the other calls (media, files).
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class TelegramPeer(LoopbackServer):
         """The parameters of each ``getUpdates``."""
         self.on_call: Callable[[Call], None] | None = None
         self.silent: set[str] = set()
-        """The ids of files whose download never answers."""
+        """The ids of files whose download gets no answer."""
         self.waited_for: list[str] = []
         """The ids of files in ``silent`` that the bot has requested."""
         self.online = True
@@ -150,7 +150,8 @@ class TelegramPeer(LoopbackServer):
         return await self._answer(stream, call)
 
     async def _poll(self, call: Call) -> Json:
-        """The unconfirmed updates. If there are none, wait for one until the poll's timeout."""
+        """Return the unconfirmed updates. If there are none, wait for one until the poll's
+        timeout."""
         if self._polling is not None:
             self._polling.set()
         taken_over = self._polling = anyio.Event()

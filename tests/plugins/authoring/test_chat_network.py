@@ -1,8 +1,8 @@
-"""Which addresses are fetched for a chat.
+"""Some addresses are fetched for a chat, and others are refused.
 
-An address from the chat's code is fetched only if the code's boxes may reach it. An address that a
-plugin chooses needs no rule. The tests have no internet: an address counts as allowed if its host
-is looked up.
+An address from the chat's code is fetched only if the boxes of the chat may reach it. An address
+that the plugin itself chooses needs no rule. The tests have no internet, so an address counts as
+allowed if its host is looked up.
 """
 
 import html
@@ -142,7 +142,7 @@ async def test_an_address_that_the_plugin_chooses_needs_no_rule(
     world: World, network: Network, way: Handler
 ) -> None:
     async def fixed(_ctx: AgentCtx, what: str) -> Any:
-        """Its own."""
+        """Use an address that the plugin itself chooses."""
         return await way(_ctx, OWN)
 
     assert "no internet" in await called(world, fixed, "a cat of http://pictures.example")
@@ -162,7 +162,7 @@ async def test_an_address_made_from_a_host_of_the_code_needs_a_rule(
     world: World, network: Network, host: str, made: str
 ) -> None:
     async def of_host(_ctx: AgentCtx, given: dict[str, list[str]]) -> str:
-        """Made of what the code gave."""
+        """Use an address that is made from a host of the code."""
         return await send_image(_ctx, made.format(given["hosts"][0]))
 
     assert "no network" in await called(world, of_host, {"hosts": [host]})
@@ -173,7 +173,7 @@ async def test_the_rules_of_another_chat_do_not_count(world: World, network: Net
     network.allow("pictures.example", chat=OTHER)
 
     async def elsewhere(_ctx: AgentCtx, url: str) -> str:
-        """By way of another chat's context."""
+        """Use the context of another chat."""
         ctx = replace(_ctx, chat=OTHER, asked_in=_ctx.chat)
         return await send_image(ctx, url)
 
@@ -190,7 +190,7 @@ async def test_an_address_in_a_persons_command_needs_no_rule(
     assert network.asked == ["pictures.example"]
 
 
-async def test_an_address_for_the_models_provider_needs_a_rule_as_well(
+async def test_an_address_for_a_models_provider_needs_a_rule_as_well(
     world: World, network: Network
 ) -> None:
     async def look(_ctx: AgentCtx, url: str) -> list[dict[str, Any]]:
@@ -226,7 +226,7 @@ async def test_the_built_in_tools_report_a_missing_network(
 
 
 async def read_bytes(_ctx: AgentCtx, url: Any) -> str:
-    """Read it, however it is written."""
+    """Read an address in any of the types."""
     (text,) = url if isinstance(url, set | frozenset) else [url]
     return str(await _ctx.fs.fetch(text.decode() if isinstance(text, bytes) else text))
 
@@ -240,7 +240,7 @@ async def test_an_address_in_bytes_or_a_set_needs_a_rule(
 
 
 async def read_cleaned(_ctx: AgentCtx, url: str) -> str:
-    """Read it, as people's addresses are often cleaned first."""
+    """Clean an address, as plugins often do, and read it."""
     cleaned = re.sub("[\u00ad\u200b\u2060]", "", html.unescape(unquote(unquote(url))))
     cleaned = cleaned.replace("\u3002", ".").lower()
     return str(await _ctx.fs.fetch(cleaned))

@@ -56,7 +56,7 @@ def test_an_invalid_configuration_file_is_refused(
     assert told in str(caught.value)
 
 
-def test_hints_and_names_of_the_fields_are_read() -> None:
+def test_the_hints_and_the_names_of_fields_are_read() -> None:
     assert Weather.get_field_title("CITY") == "City"
     assert Weather.get_field_title("KEYS") == "KEYS"
     assert Weather.get_field_extra("SECRET").is_secret

@@ -77,7 +77,9 @@ async def test_a_refused_send_is_an_error(world: World, state: DeliveryState) ->
 
 
 @pytest.mark.parametrize("state", [DeliveryState.UNKNOWN, DeliveryState.PENDING])
-async def test_a_send_that_may_have_arrived_is_no_error(world: World, state: DeliveryState) -> None:
+async def test_a_send_that_may_have_arrived_is_not_an_error(
+    world: World, state: DeliveryState
+) -> None:
     world.outgoing.answer = Receipt(state=state)
     (receipt,) = await world.ctx().send_text("hello")
     assert receipt.state is state

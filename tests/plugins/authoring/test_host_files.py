@@ -1,4 +1,5 @@
-"""A plugin may send its own files from the host. A path that the model wrote names none of them."""
+"""A plugin may send its own files from the host. A path that the model wrote never names a host
+file."""
 
 from pathlib import Path
 

@@ -112,7 +112,9 @@ async def test_a_failed_last_edit_is_sent_as_a_message_unless_its_outcome_is_unk
     assert world.outgoing.texts == ["1 of 2", *(["2 of 2"] if again else [])]
 
 
-async def test_if_the_first_message_has_no_id_the_last_value_is_sent_anew(world: World) -> None:
+async def test_if_the_first_message_has_no_id_the_last_value_is_sent_as_a_new_message(
+    world: World,
+) -> None:
     world.outgoing.answer = Receipt(state=DeliveryState.PENDING, reason="offline")
     await world.ctx().show(Film("1 of 3", "2 of 3", "3 of 3"))
     assert (world.outgoing.texts, world.editor.texts) == (["1 of 3", "3 of 3"], [])

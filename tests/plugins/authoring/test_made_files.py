@@ -1,4 +1,4 @@
-"""A plugin sends a file by the text of its path if it made the file during the same call."""
+"""A plugin can send a file by its path as text if the plugin made the file during the same call."""
 
 import os
 import tempfile
@@ -40,7 +40,7 @@ def began() -> float:
 
 @pytest.fixture
 def painter(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A plugin whose author has put pictures into folders of all kinds."""
+    """A plugin whose author has put pictures into several kinds of folders."""
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
@@ -74,7 +74,7 @@ async def paint(world: World, base: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("base", ["cache", "uploads", "beside", "working"])
-async def test_what_a_plugin_made_just_now_is_sent(painter: World, base: str) -> None:
+async def test_a_file_that_a_plugin_made_during_the_call_is_sent(painter: World, base: str) -> None:
     assert await paint(painter, base, "a.txt") == "sent"
     assert painter.outgoing.texts == ["[file: a.txt]"]
 
@@ -88,7 +88,7 @@ async def test_a_file_in_a_folder_of_the_bot_or_of_others_is_not_sent(
 
 
 @pytest.mark.parametrize("base", ["cache", "working"])
-async def test_a_file_that_was_there_before_is_not_sent(painter: World, base: str) -> None:
+async def test_a_file_from_before_the_call_is_not_sent(painter: World, base: str) -> None:
     assert await paint(painter, base, "a.txt") == "sent"
     for path in (painter.data_dir / "nbcache" / "music", Path("data", "out")):
         if (path / "a.txt").exists():
@@ -100,7 +100,9 @@ async def test_a_file_that_was_there_before_is_not_sent(painter: World, base: st
     "name",
     ["../../secrets/key", "../../plugin_data/ann.other/x.txt", "../../nekro.sqlite3", "link.txt"],
 )
-async def test_a_name_from_the_model_leads_to_no_other_folder(painter: World, name: str) -> None:
+async def test_a_file_name_from_the_model_cannot_lead_to_another_folder(
+    painter: World, name: str
+) -> None:
     target = painter.data_dir / "nbcache" / "music" / name
     target.parent.mkdir(parents=True, exist_ok=True)
     if name == "link.txt":
@@ -114,7 +116,9 @@ async def test_a_name_from_the_model_leads_to_no_other_folder(painter: World, na
 @pytest.mark.parametrize(
     "path", ["/proc/self/environ", f"/proc/{os.getpid()}/environ"], ids=["self", "number"]
 )
-def test_files_of_the_system_are_not_a_plugins(tmp_path: Path, began: float, path: str) -> None:
+def test_files_of_the_system_do_not_count_as_made_by_a_plugin(
+    tmp_path: Path, began: float, path: str
+) -> None:
     assert not is_made_now(Path(path).resolve(), path, tmp_path, began)
 
 
@@ -129,4 +133,6 @@ def test_the_working_folder_may_not_be_the_whole_machine(
 def test_every_folder_that_the_bot_backs_up_or_leaves_out_is_known() -> None:
     first: Callable[[str], str] = lambda pattern: pattern.partition("/")[0]  # noqa: E731
     folders = {first(each.pattern) for each in CONTENTS if "." not in first(each.pattern)}
-    assert folders - BOT_FOLDERS == {"owner_of_boxes"}, "a file, or a folder to add"
+    assert folders - BOT_FOLDERS == {"owner_of_boxes"}, (
+        "this is a file; a new folder must be added to BOT_FOLDERS"
+    )

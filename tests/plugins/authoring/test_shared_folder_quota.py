@@ -1,4 +1,5 @@
-"""A chat's shared folder has a quota: old files are deleted, and new ones beyond it are refused."""
+"""A chat's shared folder has a quota. Old files are deleted to keep it, and new files above it are
+refused."""
 
 import os
 import time
@@ -87,7 +88,7 @@ async def test_old_copies_of_box_files_are_deleted_for_new_ones(world: World, sh
         assert not isinstance(await called(world, "get", f"{number}.bin"), ToolCallFailed)
     assert "400 bytes more are wanted" in told(await called(world, "get", "2.bin"))
     assert not isinstance(await called(world, "get", "1.bin"), ToolCallFailed), (
-        "it is there already"
+        "the copy of this file is there already"
     )
     age(shared)
     for number in (2, 3):
@@ -109,7 +110,7 @@ def test_folders_and_links_are_counted_and_deleted(tmp_path: Path) -> None:
     age(room.folder)
     for path in room.folder.rglob("c"):
         os.utime(path, (0, 0), follow_symlinks=False)
-    for _ in range(3):  # deleting its last file makes a folder count as new
+    for _ in range(3):  # when its last file is deleted, a folder counts as new
         room_made(room)
         age(room.folder)
     room.make()

@@ -60,14 +60,15 @@ class Talk:
     def receive(self, *parts: str | Segment, **more: Any) -> bool:
         """Give the router a person's message.
 
-        Returns whether it is a command or an answer to one. The command may still be running.
+        Returns True if the message is a command or an answer to one. The command may still be
+        running.
         """
         return bool(self.router.on_record(self.record(*parts, **more), self.tasks.start_soon))
 
     async def say(self, *parts: str | Segment, replies: int = 1, **more: Any) -> list[str]:
         """Give the router a person's command, wait for its replies, and return them."""
         before = len(self.texts)
-        assert self.receive(*parts, **more), f"{parts} was left to the agent"
+        assert self.receive(*parts, **more), f"{parts} was not recognized as a command"
         with anyio.fail_after(30):
             while len(self.texts) < before + replies:
                 await anyio.sleep(0.001)
@@ -89,7 +90,8 @@ async def talk(
     wall: Callable[[], float] = time.time,
     **plugins: str,
 ) -> AsyncIterator[Talk]:
-    """A chat with these plugins. Each value is the code that follows the `NekroPlugin`."""
+    """Open a chat with these plugins. Each value of ``plugins`` is the code that follows the
+    `NekroPlugin`."""
     known: dict[str, Any] = {"order": order, "registrars": registrars, "keeper": keeper}
     async with talk_with(CommandSettings(), folder, wall=wall, **known, **plugins) as chat:
         yield chat
@@ -106,7 +108,7 @@ async def talk_with(
     wall: Callable[[], float] = time.time,
     **plugins: str,
 ) -> AsyncIterator[Talk]:
-    """A chat with these plugins and command settings. See `talk`."""
+    """Open a chat with these plugins and command settings. See `talk`."""
     world = World(folder)
     for name, code in plugins.items():
         world.write(f"{name}.py", PRELUDE.format(name=name) + code)

@@ -21,7 +21,7 @@ async def test_a_command_is_run_and_answered(tmp_path: Path) -> None:
         assert await chat.say("/roll-dice 20 bold 3") == ["3d20 bold int"]
 
 
-async def test_a_mention_in_an_answer_mentions_the_person(tmp_path: Path) -> None:
+async def test_an_answer_can_mention_the_person(tmp_path: Path) -> None:
     async with talk(tmp_path, echo=ECHO) as chat:
         await chat.say("/echo [@id:10002;nickname:Mei@] and [@id:all@]")
         ((_, segments, _),) = chat.world.outgoing.sent
@@ -33,7 +33,7 @@ async def test_a_mention_in_an_answer_mentions_the_person(tmp_path: Path) -> Non
         )
 
 
-async def test_a_message_that_is_no_command_is_left_to_the_agent(tmp_path: Path) -> None:
+async def test_a_message_that_is_not_a_command_is_left_to_the_agent(tmp_path: Path) -> None:
     async with talk(tmp_path, echo=ECHO) as chat:
         assert not chat.receive("echo hello")
         assert not chat.receive("/etc/passwd, what is that?")
@@ -75,7 +75,7 @@ async def test_the_answer_is_in_the_language_of_the_chat(tmp_path: Path) -> None
     async with talk(tmp_path, echo=ECHO) as chat:
         asked = [
             chat.record("/status") for _ in range(12)
-        ]  # commands do not decide the chat's language
+        ]  # the language of a command does not change the chat's language
         chat.world.journal.records = [chat.record("今天天气怎么样？"), *asked]
         assert (await chat.say("/echo"))[0].startswith("缺少“text”。")
 
@@ -100,7 +100,7 @@ async def test_each_permission_level_may_run_its_commands(tmp_path: Path) -> Non
         assert await may("10001", second) == ["known", "tuned", "purged"]
         assert await may("10002", GROUP) == ["known", "tuned"]
         assert await may("10003", GROUP) == ["known"]
-        assert await may("10001", other) == ["known"], "an id counts on its own platform alone"
+        assert await may("10001", other) == ["known"], "an id must count only on its own platform"
         assert await may("anybody", web) == ["known", "tuned", "purged"]
         assert await may("*", GROUP) == ["known"]
         assert await may("", GROUP) == []
@@ -174,7 +174,9 @@ async def test_many_commands_are_listed_by_name(tmp_path: Path) -> None:
         assert "Does" not in shown
 
 
-async def test_a_command_name_of_two_plugins_needs_the_plugins_name(tmp_path: Path) -> None:
+async def test_a_command_name_that_two_plugins_have_needs_the_name_of_the_plugin(
+    tmp_path: Path,
+) -> None:
     plugins = {"one": SAME.format("one"), "two": SAME.format("two")}
     async with talk(tmp_path, **plugins) as chat:
         (told,) = await chat.say("/echo")

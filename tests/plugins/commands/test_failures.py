@@ -1,4 +1,4 @@
-"""Commands that fail, replies that other bots must not take for commands, and many commands at
+"""Commands fail, replies must not look like commands to other bots, and many commands run at
 once."""
 
 from pathlib import Path
@@ -26,8 +26,8 @@ async def test_a_failed_command_is_answered_without_internal_details(tmp_path: P
 
 
 @pytest.mark.parametrize("language", ["en", "zh", "ja"])
-async def test_another_bot_takes_no_reply_for_a_command(tmp_path: Path, language: str) -> None:
-    """Otherwise two bots in one group could answer each other forever."""
+async def test_no_reply_looks_like_a_command_to_another_bot(tmp_path: Path, language: str) -> None:
+    """If a reply looked like a command, two bots in a group could answer each other forever."""
     settings = CommandSettings(command_s=1, off=frozenset({"lost"}))
     code = BAD + SAME.format("bad")
     async with talk_with(settings, tmp_path, bad=code, echo=ECHO, groups=GROUPS) as chat:
@@ -40,7 +40,7 @@ async def test_another_bot_takes_no_reply_for_a_command(tmp_path: Path, language
             assert not chat.receive(said, by="20002"), said
 
 
-async def test_the_number_of_running_commands_is_bounded(tmp_path: Path) -> None:
+async def test_the_number_of_running_commands_is_limited(tmp_path: Path) -> None:
     settings = CommandSettings(at_once=2)
     async with talk_with(settings, tmp_path, bad=BAD, echo=ECHO) as chat:
         for _ in range(100):

@@ -1,4 +1,4 @@
-"""A command line becomes arguments: tables of examples, and properties that hold for every line."""
+"""A command line is parsed into arguments: examples, and properties that hold for every line."""
 
 import time
 from collections.abc import Callable
@@ -96,7 +96,7 @@ def test_any_line_is_read_or_refused(line: str) -> None:
     left = list(line)
     for word in words:
         left[word.start : word.end] = [""] * (word.end - word.start)
-    assert not "".join(left).strip(), "every character is in a word or is a blank"
+    assert not "".join(left).strip(), "every character must be in a word or be a blank"
     for handler in (find, note, anything):
         with suppress(BadArgument):
             read_arguments(signature_of(handler), line)
@@ -120,7 +120,7 @@ def test_a_long_line_is_split_quickly(line: str) -> None:
 
 
 @given(st.text())
-def test_folding_a_name_twice_changes_nothing(name: str) -> None:
+def test_normalizing_a_name_twice_equals_normalizing_it_once(name: str) -> None:
     if is_name(name):
         assert folded(folded(name)) == folded(name)
     assert folded("Roll-Dice") == folded("ｒｏｌｌ_dice")
@@ -136,7 +136,7 @@ async def bound(context: Any, choice: str, context_data: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("name", ["context_data", "context-data", "CONTEXT_DATA", "ｃontext_data"])
 @pytest.mark.parametrize("line", ["yes {}", "{} yes", "choice:yes {}"])
-def test_the_stored_data_of_a_question_cannot_be_typed(name: str, line: str) -> None:
+def test_the_stored_data_of_a_question_cannot_be_typed_as_a_command(name: str, line: str) -> None:
     forged = line.format(name + ':{"owner":"me"}')
     for handler in (agreed, bound):
         with pytest.raises(BadArgument):

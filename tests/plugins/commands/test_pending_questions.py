@@ -12,15 +12,15 @@ from tests.plugins.commands.talk import talk
 async def test_a_question_waits_for_the_persons_next_message(tmp_path: Path) -> None:
     async with talk(tmp_path, asking="TIME = 60.0\n" + ASKING) as chat:
         assert await chat.say("/delete cat") == ["Delete cat?\n1. yes\n2. no"]
-        assert not chat.receive("what?", by="10002"), "somebody else was not asked"
+        assert not chat.receive("what?", by="10002"), "only the person who was asked may answer"
         assert not chat.receive("yes", chat=ChatKey.parse("onebot_v11-private_10001"))
         assert await chat.say("1") == ["yes: cat (10001)"]
-        assert not chat.receive("1"), "asked once"
+        assert not chat.receive("1"), "the question was already answered"
         await chat.say("/delete dog")
         assert await chat.say("No") == ["no: dog (10001)"]
         await chat.say("/delete dog")
         assert await chat.say("well, perhaps later") == ["well, perhaps later: dog (10001)"]
-        assert not chat.receive("/confirm yes"), "an internal command is nobody's to type"
+        assert not chat.receive("/confirm yes"), "people cannot type an internal command"
 
 
 async def test_after_an_invalid_answer_the_question_is_repeated(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ async def test_a_new_question_or_command_ends_the_old_one(tmp_path: Path) -> Non
                 await anyio.sleep(0.001)
 
 
-async def test_a_question_without_an_answer_ends(tmp_path: Path) -> None:
+async def test_a_question_without_an_answer_expires(tmp_path: Path) -> None:
     async with talk(tmp_path, asking="TIME = 0.01\n" + ASKING) as chat:
         assert await chat.say("/delete cat", replies=2) == [
             "Delete cat?\n1. yes\n2. no",

@@ -49,7 +49,7 @@ async def test_a_question_is_answered_after_a_restart(tmp_path: Path) -> None:
         async with talk(tmp_path, keeper=store.waiting, asking=CODE) as chat:
             assert await chat.router.restore() == set()
             assert not chat.receive("1", by="10003")
-            assert not chat.receive("1", seq=0), "it was said before the question"
+            assert not chat.receive("1", seq=0), "this message is older than the question"
             # A message that was sent while the bot was stopped comes from the platform's history.
             assert await chat.say("1", seq=9, from_history=True) == ["yes: cat (10001)"]
             assert await chat.say("2", seq=10, by="10002") == ["no: dog (10002)"]
@@ -81,7 +81,7 @@ async def test_after_a_restart_an_expired_question_is_closed(
             await settled(chat)
             assert chat.texts == told
             open_now = len(await store.waiting.all("question"))
-            assert open_now == (away_s < 0), "a clock that was put back closes nothing"
+            assert open_now == (away_s < 0), "if the clock was set back, no question may be closed"
 
 
 async def test_an_answer_is_not_carried_out_twice(tmp_path: Path) -> None:
@@ -93,7 +93,9 @@ async def test_an_answer_is_not_carried_out_twice(tmp_path: Path) -> None:
                 while not await store.waiting.all("answer"):
                     await anyio.sleep(0.001)
         async with talk(tmp_path, keeper=store.waiting, asking=SLOW) as chat:
-            assert await chat.router.restore() == {7}, "it may have been done"
+            assert await chat.router.restore() == {7}, (
+                "message 7 is reported: it may have run, so it is not run again"
+            )
             assert not chat.receive("go on", seq=8)
         async with talk(tmp_path, keeper=store.waiting, asking=SLOW) as chat:
             assert await chat.router.restore() == set()
@@ -108,5 +110,5 @@ async def test_a_question_that_cannot_be_stored_is_still_asked(tmp_path: Path) -
             (chat.world.data_dir / "plugins" / "asking.py").unlink()
         async with talk(tmp_path, keeper=store.waiting, other=CODE) as chat:
             await chat.router.restore()
-            assert not chat.receive("1"), "the plugin that asked is gone"
+            assert not chat.receive("1"), "the plugin that asked is not loaded any more"
         assert await store.waiting.all("question") == []

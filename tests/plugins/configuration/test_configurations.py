@@ -160,7 +160,7 @@ async def test_values_are_used_at_once_and_comments_stay(
     assert file_of(world).read_text() == written
 
 
-async def test_a_secret_is_kept_by_its_mark_also_when_items_move(
+async def test_a_secret_that_a_form_does_not_change_is_kept_also_when_items_move(
     registry: PluginRegistry, world: World
 ) -> None:
     configurations = PluginConfigurations(registry)
@@ -203,7 +203,7 @@ async def test_a_secret_is_kept_by_its_mark_also_when_items_move(
         ({"LOUD": None}, "LOUD"),
     ],
 )
-async def test_a_wrong_value_gets_the_message_of_the_file(
+async def test_a_wrong_value_gets_the_error_message_of_the_file(
     registry: PluginRegistry, world: World, sent: dict[str, Any], place: str
 ) -> None:
     configurations = PluginConfigurations(registry)
@@ -227,7 +227,7 @@ async def test_an_unknown_field_is_refused(registry: PluginRegistry) -> None:
         await configurations.write("ann.cup", {"NOTHING": 1}, expected=form.revision)
 
 
-async def test_the_second_of_two_forms_is_refused_with_what_changed(
+async def test_the_second_of_two_forms_is_refused_and_the_changed_fields_are_named(
     registry: PluginRegistry, world: World
 ) -> None:
     configurations = PluginConfigurations(registry)

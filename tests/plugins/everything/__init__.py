@@ -1,4 +1,5 @@
-"""A plugin that registers one of everything, to test that unloading it removes everything."""
+"""A plugin that registers one thing of every kind. With it, tests check that unloading removes all
+of them."""
 
 import asyncio
 import threading
@@ -44,7 +45,7 @@ class Config(ConfigBase):
 
 
 class Box(BaseModel, Generic[Value]):
-    """Generic, because pydantic makes and stores classes for generic models."""
+    """This class is generic because pydantic makes and stores classes for generic models."""
 
     held: Value
     next: Optional["Box[Value]"] = None
@@ -52,7 +53,7 @@ class Box(BaseModel, Generic[Value]):
 
 @dataclass
 class Place:
-    """A place by its city."""
+    """A place with the name of its city."""
 
     city: str
     kind: Literal["town", "village"] = "town"

@@ -1,4 +1,4 @@
-"""No secret is in what a form shows, and a form that is sent back as it is keeps all of them."""
+"""A form never shows a secret. If a form is sent back unchanged, all secrets are kept."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ NAMES = st.sampled_from(["a", "b", "c", "0", "1"])
 
 
 def forms(depth: int) -> st.SearchStrategy[tuple[FormField, Any]]:
-    """A field with a value that fits."""
+    """Fields, each with a value that fits."""
     leaves = st.one_of(
         st.tuples(st.just(FormField(name="", kind=FieldKind.ANY)), PLAIN),
         st.tuples(st.just(FormField(name="", kind=FieldKind.SECRET)), SECRET),
@@ -58,7 +58,7 @@ def secrets_in(value: Any) -> list[str]:
 
 
 @given(st.dictionaries(NAMES, forms(3), min_size=1).map(table_of))
-def test_a_form_that_is_sent_back_as_it_is_keeps_its_secrets(form: tuple[FormField, Any]) -> None:
+def test_a_form_that_is_sent_back_unchanged_keeps_its_secrets(form: tuple[FormField, Any]) -> None:
     table, values = form
     shown = hidden_secrets(table.fields, values)
     for secret in secrets_in(values):
@@ -92,7 +92,7 @@ def test_any_schema_gives_a_form(schema: dict[str, Any]) -> None:
         assert each.kind in FieldKind
 
 
-def test_a_model_that_contains_itself_ends_in_json() -> None:
+def test_a_recursive_model_is_shown_as_a_json_field_at_some_depth() -> None:
     schema = {
         "$ref": "#/$defs/Node",
         "$defs": {

@@ -1,4 +1,4 @@
-"""Values of a YAML file are changed, and its comments stay."""
+"""Values of a YAML file are changed without removing its comments."""
 
 import string
 from typing import Any
@@ -44,6 +44,6 @@ def test_comments_and_the_other_values_stay() -> None:
     assert changed == text.replace("a: 'x'", "a: 'w'")
 
 
-def test_a_text_that_is_no_table_is_replaced() -> None:
+def test_a_file_that_is_not_a_table_is_replaced() -> None:
     assert changed_yaml("- 1\n", {"a": 1}) == "a: 1\n"
     assert changed_yaml("a: [\n", {"a": 1}) == "a: 1\n"

@@ -28,7 +28,7 @@ LONG = (10, 100)
 """The first count is made after 10 reloads, the second after 100."""
 _SETTLE = 4
 _AGAIN = 4
-"""How many more times a count must grow to be reported as growth."""
+"""A count is reported as growth only if it grows this many more times."""
 
 
 class Broken(AssertionError):
@@ -47,10 +47,11 @@ async def grown_by_reloads(
     last: int,
     use: Callable[[], Awaitable[Any]] = nothing,
 ) -> dict[str, int]:
-    """Count by kind what exists after ``last`` reloads and did not after ``first``.
+    """Count, by kind, the objects that exist after ``last`` reloads and did not exist after
+    ``first``.
 
     Kinds are for example ``task``, ``thread``, ``module`` and ``object builtins.function``. Raises
-    `Broken` if the plugin does not load.
+    `Broken` if the plugin cannot be loaded.
     """
 
     async def reload() -> None:
@@ -69,7 +70,7 @@ async def grown_by_reloads(
     for _ in range(_AGAIN):
         if not grown:
             break
-        # A count that grew because something was made late, such as a thread of a pool, does not
+        # If a count grew because something was made late, such as a thread of a pool, it does not
         # grow again.
         before = after
         for _ in range(first):
@@ -85,7 +86,7 @@ def _more(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]
 
 
 async def counted() -> dict[str, int]:
-    """Count, by kind, everything in this process that could pile up."""
+    """Count, by kind, the objects of this process that could accumulate."""
     for _ in range(_SETTLE):
         await anyio.sleep(0.002)
         _drop_cancelled_timers()
@@ -113,7 +114,8 @@ def _drop_cancelled_timers() -> None:
 def _types() -> Iterator[str]:
     for each in gc.get_objects():
         kind = type(each)
-        # sqlite3 stores references to deleted cursors and removes them after each 200.
+        # sqlite3 stores references to deleted cursors. It removes them each time when there are
+        # 200.
         if kind is weakref.ReferenceType and each() is None:
             continue
         yield f"{kind.__module__}.{kind.__qualname__}"
@@ -127,10 +129,11 @@ def _depth(factory: Any) -> int:
 
 
 async def bytes_kept(reload: Callable[[], Awaitable[Any]], first: int, last: int) -> int:
-    """By how many bytes Python's memory grew in one half of the reloads from ``first`` to ``last``.
+    """Measure by how many bytes Python's memory grew in one half of the reloads from ``first`` to
+    ``last``.
 
-    Of the two halves the smaller growth is returned. Python sometimes builds a new table of
-    strings, which takes some megabytes and is no growth. That happens in one half only.
+    The smaller growth of the two halves is returned. Python sometimes builds a new table of
+    strings. The table takes some megabytes but is no growth, and it is built in one half only.
     """
     marks = [first, (first + last) // 2, last]
     seen = []

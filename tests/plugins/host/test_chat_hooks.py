@@ -1,4 +1,5 @@
-"""Hooks for system lines and for the reset of a chat, and the choice of a chat's tools."""
+"""A plugin has hooks for system lines and for the reset of a chat, and can choose a chat's
+tools."""
 
 from typing import Any
 
@@ -89,7 +90,7 @@ async def names_in(registry: PluginRegistry, chat_key: ChatKey = GROUP) -> list[
         ("return [5]", ["h"]),
     ],
 )
-async def test_a_plugin_can_choose_its_tools_for_each_chat(
+async def test_a_plugin_can_choose_which_of_its_tools_a_chat_has(
     world: World, elsewhere: str, there: list[str]
 ) -> None:
     more = COLLECT.format(elsewhere=elsewhere)
@@ -100,7 +101,8 @@ async def test_a_plugin_can_choose_its_tools_for_each_chat(
         assert sorted(await names_in(registry, OTHER)) == sorted(there)
         ctx = registry.context_for(GROUP)
         assert await registry.tools_in(ctx) is await registry.tools_in(ctx)
-        # `tools_for` calls no hook, so it leaves out the tools of a plugin whose hook chooses them.
+        # `tools_for` calls no hook. So it leaves out the tools of a plugin that chooses its tools
+        # in a hook.
         assert [each.name for each in registry.tools_for(GROUP).named] == ["h"]
         assert len(registry.plugins()[0].tools) == 2
         await registry.disable("ann.a")

@@ -1,4 +1,4 @@
-"""What a plugin declares for other rooms takes effect when it is loaded, until it is unloaded."""
+"""A plugin's declarations for other rooms are in effect from its loading until it is unloaded."""
 
 from dataclasses import dataclass, field
 

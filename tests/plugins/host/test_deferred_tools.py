@@ -1,4 +1,5 @@
-"""Tools that the prompt does not show in full: deferred ones, and those of a sleeping plugin."""
+"""The prompt does not show all tools in full: not the deferred ones, and not those of a plugin with
+a ``sleep_brief``."""
 
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.tools.tool import Tool, Visibility
@@ -53,7 +54,9 @@ async def test_a_deferred_tool_is_found_and_a_hidden_one_is_not(world: World) ->
         assert registry.tools_for(GROUP).resolve("cheat") is None
 
 
-async def test_a_sleeping_plugin_adds_nothing_to_prompts(world: World) -> None:
+async def test_a_plugin_with_only_deferred_tools_adds_only_its_brief_to_prompts(
+    world: World,
+) -> None:
     world.write("two.py", HEAD + SLEEPY)
     async with world.bot() as registry:
         roll = tool(registry, "roll")

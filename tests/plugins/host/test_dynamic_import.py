@@ -1,4 +1,4 @@
-"""A plugin requests a package in its code: while the plugin is imported or while a handler runs."""
+"""The code of a plugin requests a package, while the plugin is imported or while a handler runs."""
 
 import sys
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ async def test_a_newer_version_of_a_package_in_use_waits_for_the_next_start(
     world.write("a.py", plugin_source("a", "f", more=AT_IMPORT))
     async with world.bot() as registry:
         make_wheel(tmp_path / "index", "nk_dynamic", "2.0")
-        # `nekro plugin install` does this in another process.
+        # `nekro plugin install` would do this in another process.
         newer = [PluginRequirement(parse_requirement("nk_dynamic>=2"), "local/a")]
         PackageFolder(world.data_dir).ensure("local/a", newer)
         await registry.load_all()

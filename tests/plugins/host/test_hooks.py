@@ -1,4 +1,5 @@
-"""Hooks for the prompt and for messages. The result of a hook that fails or is late is ignored."""
+"""Plugins have hooks for the prompt and for messages. A hook that fails or is too late has no
+effect."""
 
 import msgspec
 import pytest

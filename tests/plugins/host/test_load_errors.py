@@ -169,7 +169,7 @@ async def lost(text: str) -> str:
 """
 
 
-async def test_a_refused_handler_does_not_remove_the_others(world: World) -> None:
+async def test_a_refused_handler_does_not_prevent_the_other_handlers(world: World) -> None:
     world.write("a.py", GOOD + REFUSED)
     async with world.bot() as registry:
         (info,) = registry.plugins()
@@ -182,7 +182,7 @@ async def test_a_refused_handler_does_not_remove_the_others(world: World) -> Non
         assert info.problems[0].where.endswith(f"a.py:{LINES + 2}")
 
 
-async def test_a_cleanup_that_hangs_or_fails_does_not_stop_the_bots_end(world: World) -> None:
+async def test_a_cleanup_that_hangs_or_fails_does_not_stop_the_end_of_the_bot(world: World) -> None:
     hangs = (
         "import anyio\n@plugin.mount_cleanup_method()\nasync def c():\n    await anyio.sleep(60)\n"
     )

@@ -1,4 +1,5 @@
-"""Which errors' texts a plugin wrote itself, on each version of Python that is here."""
+"""The bot knows which error texts the plugin itself wrote. This is tested on each installed
+Python."""
 
 import json
 import shutil
@@ -69,7 +70,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("python", [sys.executable, "python3.12", "python3.13", "python3.14"])
-def test_only_texts_that_a_plugin_raises_are_shown(folder: Path, python: str) -> None:
+def test_only_texts_that_a_plugin_itself_raises_are_shown(folder: Path, python: str) -> None:
     found = shutil.which(python)
     works = found and subprocess.run([found, "-c", ""], capture_output=True, check=False)
     if not found or not works or works.returncode:
@@ -92,12 +93,14 @@ def test_only_texts_that_a_plugin_raises_are_shown(folder: Path, python: str) ->
         ("", ""),
     ],
 )
-def test_the_file_must_be_one_of_the_plugin(folder: Path, own_files: str, shown: str) -> None:
+def test_the_error_must_come_from_a_file_of_the_plugin(
+    folder: Path, own_files: str, shown: str
+) -> None:
     path = folder / "plugin" / "__init__.py"
     assert raised_in(path, str(folder / own_files) if own_files else "") == shown
 
 
-def test_packages_in_the_folder_of_a_plugin_are_not_its_own(folder: Path) -> None:
+def test_packages_in_the_folder_of_a_plugin_do_not_count_as_its_own_code(folder: Path) -> None:
     path = folder / "plugin" / "site-packages" / "library.py"
     assert raised_in(path, str(folder / "plugin")) == ""
 

@@ -44,7 +44,7 @@ MESSAGE = ChatMessage(
 
 
 def use(registry: PluginRegistry, world: World) -> Callable[[], Awaitable[None]]:
-    """A function that uses the plugin that has everything, as a chat would."""
+    """A function that uses the plugin `tests.plugins.everything` as a chat would."""
 
     async def talk() -> None:
         ctx = registry.context_for(GROUP)

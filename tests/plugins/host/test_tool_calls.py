@@ -1,4 +1,5 @@
-"""One tool call: whatever the handler does, the code gets our error message and the bot runs on."""
+"""Whatever a handler does in a call, the code gets an error message of the bot, and the bot
+continues."""
 
 import asyncio
 import sys
@@ -99,23 +100,24 @@ async def test_an_exception_of_a_handler_becomes_a_failed_call(
 
 
 class AuthorsOwn(ToolFailure):
-    """A plugin's own subclass of `ToolFailure`."""
+    """A subclass of `ToolFailure` that the author of a plugin has written."""
 
 
 class AuthorsValue(ValueError):
-    """A plugin's own subclass of `ValueError`. Its text may not be meant for the model."""
+    """A subclass of `ValueError` that the author of a plugin has written. Its text may not be meant
+    for the model."""
 
 
 TOKENS = {"sk-1234": "admin"}
 
 
 async def reads_a_token(_ctx: AgentCtx, of: str) -> str:
-    """Look up who somebody is by what the host knows."""
+    """Look up a person with a secret of the host."""
     return TOKENS[f"sk-{of}"]
 
 
 async def parses_a_setting(_ctx: AgentCtx) -> str:
-    """Read a setting that holds a key."""
+    """Read a setting that contains a key."""
     return BaseSetting.model_validate({"port": "sk-1234"}).model_dump_json()
 
 

@@ -32,7 +32,7 @@ def installer(data: Path) -> Installer:
         shelf=PackageFolder(data),
         ask=lambda _: True,
         say=lambda _: None,
-        # A check changes nothing of the data folder, and would be run a thousand times.
+        # A check changes no file of the data folder, and the test would run it a thousand times.
         check=lambda _: CheckResult(status=0, report="", loaded=True),
     )
 
@@ -53,7 +53,8 @@ def write(folder: Path, text: str) -> None:
 
 
 def killed_at(step: int, change: Callable[[], object]) -> bool:
-    """Run the change in a child and kill it at this step; False if the change ended before."""
+    """Run the change in a child and kill it at this step. Return False if the change ended before
+    this step."""
     child = os.fork()
     if not child:
         left = step
@@ -70,14 +71,15 @@ def killed_at(step: int, change: Callable[[], object]) -> bool:
         os._exit(0)
     _, status = os.waitpid(child, 0)
     if not os.WIFSIGNALED(status):
-        assert os.waitstatus_to_exitcode(status) == 0, "the change failed by itself"
+        assert os.waitstatus_to_exitcode(status) == 0, "the change failed without being killed"
     return os.WIFSIGNALED(status)
 
 
 def look(data: Path, step: int, *, may_be_gone: bool) -> str:
-    """Recover as the next start (odd steps) or command does; returns the plugin's text or ``gone``.
+    """Recover as the next start does (odd steps) or as a command does. Return the plugin's text or
+    ``gone``.
 
-    Asserts that the plugin is whole or, if ``may_be_gone``, gone.
+    Asserts that the plugin is complete or, if ``may_be_gone``, that it is removed completely.
     """
     if step % 2:
         recover_interrupted_move(data)
@@ -87,7 +89,7 @@ def look(data: Path, step: int, *, may_be_gone: bool) -> str:
     texts = set(found.values())
     whole = len(found) == 3 and len(texts) == 1 and (place / "__init__.py").exists()
     assert whole or (may_be_gone and not place.exists()), f"step {step}: {found}"
-    assert PluginSwitches(data).wanted("local/cup"), f"step {step}: it is off"
+    assert PluginSwitches(data).wanted("local/cup"), f"step {step}: the plugin was switched off"
     records = InstallRecords(data)
     assert ("local/cup" in records.all()) == bool(found), f"step {step}: {records.all()}"
     assert records.changed_since("local/cup") == [], f"step {step}"
@@ -96,8 +98,8 @@ def look(data: Path, step: int, *, may_be_gone: bool) -> str:
 
 
 def main(folder: Path) -> None:
-    """Kill update, rollback, remove, erase (remove with data) and install at each step; print what
-    was found and how often."""
+    """Kill update, rollback, remove, erase (remove with data) and install at each step. Print which
+    states were found, and how often."""
     logger.remove()
     source = folder / "cup"
     for name in ("update", "rollback", "remove", "erase", "install"):

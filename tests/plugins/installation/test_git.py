@@ -53,7 +53,8 @@ def test_a_clone_stops_at_large_files_and_at_small_ones_that_unpack_to_large_one
 def test_a_clone_of_ten_thousand_million_files_stops_and_git_is_killed(
     repository: Path, tmp_path: Path
 ) -> None:
-    """Ten levels of folders, each with ten names for one folder: only 12 objects to fetch."""
+    """There are ten levels of folders, and each folder lists the next one under ten names. So only
+    12 objects are fetched."""
     inner = git(repository, "hash-object", "-w", "--stdin", given=b"boom")
     kind, mode = "blob", "100644"
     for _ in range(10):

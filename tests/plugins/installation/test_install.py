@@ -1,4 +1,4 @@
-"""Plugins are installed from folders, zips and git, and removed. A bad one changes nothing."""
+"""Plugins are installed from folders, zips and git, and removed. A bad plugin changes nothing."""
 
 import json
 import stat
@@ -124,7 +124,7 @@ def test_a_folder_is_installed_updated_and_removed(
         operator.installer.remove("cup")
 
 
-def test_what_a_plugin_writes_is_not_told_and_outlives_an_update(
+def test_files_that_a_plugin_writes_are_not_listed_as_changes_and_stay_after_an_update(
     operator: Operator, cup: Path, data: Path
 ) -> None:
     (cup / "config.json").write_text("{}")
@@ -136,7 +136,7 @@ def test_what_a_plugin_writes_is_not_told_and_outlives_an_update(
     (place / "words.txt").unlink()
     records = InstallRecords(data)
     assert changes_of_others(records.changed_since("local/cup")) == []
-    assert operator.installer.update("cup") == ""  # nothing is new there
+    assert operator.installer.update("cup") == ""  # the source has no new version
 
     (cup / "words.txt").write_text("seven")
     assert operator.installer.update("cup") == "local/cup"
@@ -221,8 +221,8 @@ def test_a_plugin_is_installed_from_git(operator: Operator, cup: Path, data: Pat
 
 
 def test_a_command_that_is_killed_leaves_every_plugin_whole(tmp_path: Path) -> None:
-    """SIGKILL ends update, rollback, remove (with and without data) and install at each file
-    operation."""
+    """The command (update, rollback, remove with and without data, install) is killed with SIGKILL
+    at each of its file operations."""
     command = [sys.executable, "-m", "tests.plugins.installation.killed", str(tmp_path)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
@@ -236,7 +236,7 @@ def test_a_command_that_is_killed_leaves_every_plugin_whole(tmp_path: Path) -> N
     ]
     for line in lines:
         assert int(line[1]) > 15, "steps"
-        assert len(line) == 5, "before and after, nothing else"
+        assert len(line) == 5, "only the states before and after the command may be found"
 
 
 def test_a_second_command_is_refused_while_the_first_one_runs(
@@ -423,7 +423,8 @@ def test_a_zip_with_a_false_size_is_refused(tmp_path: Path) -> None:
 def test_control_characters_in_a_plugin_name_are_escaped(
     operator: Operator, cup: Path, data: Path
 ) -> None:
-    """Otherwise a name could erase the lines above the question, which say what the plugin does."""
+    """Without escaping, a name could erase the lines above the question, which say what the plugin
+    does."""
     hiding = "Cup\x1b[2J\x1b[1;1H\nonly a cup\u202e"
     (cup / "__init__.py").write_text(
         plugin_source("cup", "shake") + f"\nimport subprocess\nNekroPlugin(name={hiding!r})\n"
@@ -504,7 +505,7 @@ def test_a_plugin_is_installed_with_its_packages_or_not_at_all(
     assert operator.installer.shelf.held == {}
 
 
-async def test_a_running_bot_loads_and_unloads_what_is_installed_and_removed(
+async def test_a_running_bot_loads_installed_plugins_and_unloads_removed_ones(
     tmp_path: Path, cup: Path
 ) -> None:
     world = World(tmp_path / "data")

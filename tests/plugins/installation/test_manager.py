@@ -55,7 +55,7 @@ def write(folder: Path, *tools: str, more: str = "", version: str = "1") -> None
 async def managed(
     world: World, *, confined: bool = False
 ) -> AsyncIterator[tuple[PluginRegistry, PluginManager]]:
-    """A bot with its manager. Unless ``confined``, every plugin passes its check at once."""
+    """A bot with its manager. If ``confined`` is false, every plugin passes its check at once."""
     async with world.bot(look_s=0.05) as registry:
         check = None if confined else lambda _: LOADS
         yield (
@@ -71,7 +71,7 @@ async def managed(
 
 
 async def said(registry: PluginRegistry, tool: str = "shake") -> object:
-    """What the tool of a plugin answers in a chat."""
+    """The answer of the plugin's tool in a chat."""
     ctx = registry.context_for(GROUP)
     found = (await registry.tools_in(ctx)).resolve(tool)
     return await call_tool(found, ctx, ("it",)) if found else None
@@ -118,7 +118,7 @@ async def test_a_plugin_is_installed_and_removed_while_the_bot_runs(
         assert registry.loaded("ann.other") is other, "another plugin was reloaded"
 
 
-async def test_files_that_changed_since_they_were_shown_are_refused(
+async def test_an_installation_is_refused_if_the_files_changed_since_they_were_shown(
     world: World, cup: Path
 ) -> None:
     async with managed(world) as (registry, manager):
@@ -129,7 +129,7 @@ async def test_files_that_changed_since_they_were_shown_are_refused(
         assert await said(registry) is None
 
 
-async def test_an_update_can_be_taken_back_and_made_again(world: World, cup: Path) -> None:
+async def test_an_update_can_be_rolled_back_and_made_again(world: World, cup: Path) -> None:
     async with managed(world) as (registry, manager):
         await manager.install(str(cup))
         assert not (await manager.update("ann.cup")).changed
@@ -157,7 +157,7 @@ async def test_an_update_can_be_taken_back_and_made_again(world: World, cup: Pat
         assert change.info
         assert change.info.version == "2"
         kept = world.data_dir / "plugins" / "cup" / "scores.txt"
-        assert kept.read_text() == "9", "what the plugin wrote is lost"
+        assert kept.read_text() == "9", "the file that the plugin wrote is lost"
         for number in range(3, 9):
             write(cup, "shake", version=str(number))
             await manager.update("ann.cup")
@@ -176,7 +176,7 @@ async def test_an_update_can_be_taken_back_and_made_again(world: World, cup: Pat
         "@plugin.mount_init_method()\nasync def begin() -> None:\n    raise OSError('no luck')",
     ],
 )
-async def test_a_version_that_cannot_be_loaded_leaves_the_old_one_in_force(
+async def test_if_the_new_version_cannot_be_loaded_the_old_one_stays_loaded(
     world: World, cup: Path, fault: str
 ) -> None:
     async with managed(world) as (registry, manager):
@@ -223,7 +223,7 @@ async def test_a_disabled_plugin_is_updated_and_stays_disabled(world: World, cup
         assert (await manager.one("ann.cup")).changed == ("changed __init__.py",)
 
 
-async def test_a_call_that_runs_during_an_update_ends_in_the_old_code(
+async def test_a_call_that_runs_during_an_update_uses_the_old_code_until_it_ends(
     world: World, cup: Path
 ) -> None:
     slow = '''
@@ -239,7 +239,7 @@ async def slow(_ctx, text: str = "") -> str:
     async with managed(world) as (registry, manager):
         await manager.install(str(cup))
         ctx = registry.context_for(GROUP)
-        tools = await registry.tools_in(ctx)  # as a turn has them
+        tools = await registry.tools_in(ctx)  # a turn holds its tools in this way
         before, waiting = tools.resolve("shake"), tools.resolve("slow")
         assert before
         assert waiting
@@ -272,7 +272,7 @@ async def test_a_suspended_plugin_is_not_loaded_by_a_switch(world: World, cup: P
 
 
 async def test_a_cancelled_installation_leaves_nothing(world: World, tmp_path: Path) -> None:
-    """git waits for a server that never answers."""
+    """git waits for a server that does not answer."""
     silent = await anyio.create_tcp_listener(local_host="127.0.0.1")
     (listener,) = silent.listeners
     port = listener.extra(anyio.abc.SocketAttribute.local_port)
@@ -303,7 +303,7 @@ async def test_a_cancelled_check_ends_its_process(world: World, cup: Path) -> No
 
 
 @pytest.mark.long
-async def test_looking_at_a_plugin_loads_it_in_a_confined_process(
+async def test_inspecting_a_plugin_loads_it_in_a_confined_process(
     world: World, cup: Path, tmp_path: Path
 ) -> None:
     evil = tmp_path / "evil.txt"
@@ -320,7 +320,7 @@ async def test_looking_at_a_plugin_loads_it_in_a_confined_process(
         found = await manager.look(str(cup))
         assert found.check
         assert found.check.loaded
-        assert "async def shake" in found.check.report or "def shake" in found.check.report
+        assert "\nshake(" in found.check.report
         assert not evil.exists()
         assert registry.plugins() == ()
 
@@ -366,7 +366,7 @@ async def test_packages_are_installed_and_removed_with_their_plugin(
             )
             assert found.check
             assert found.check.loaded, found.check.report
-            assert shelf.held == {}, "looking installed something"
+            assert shelf.held == {}, "the inspection must not install a package"
             steps: list[InstallStep] = []
             change = await manager.install(str(cup), progress=steps.append)
             assert "  got nk-dice 1.5" in [each.text for each in steps]
@@ -378,7 +378,8 @@ async def test_packages_are_installed_and_removed_with_their_plugin(
                 await manager.update("ann.cup")
             assert shelf.held == {"nk-dice": "1.5"}
             assert await said(registry) == ToolReturn("ann: it")
-            # A version without the package, which the bot cannot load: the old one needs it.
+            # The next version lacks the package and cannot be loaded. So the old version stays,
+            # which needs the package.
             (cup / "requirements.txt").unlink()
             fails = (
                 "\n@plugin.mount_init_method()\nasync def begin():\n    raise OSError('no luck')\n"

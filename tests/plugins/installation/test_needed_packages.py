@@ -1,5 +1,5 @@
-"""Packages that Nekro Agent's environment always has: a plugin need not name them, and the
-framework itself is never fetched."""
+"""Nekro Agent's environment has some packages always. A plugin need not name them. The framework
+itself is never fetched."""
 
 import io
 import os
@@ -49,7 +49,7 @@ dependencies = [
 
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """pip finds nothing but what a test puts here: a fetch of anything else fails."""
+    """pip finds only the packages that a test puts here. Fetching any other package fails."""
     only_these(tmp_path / "index", monkeypatch)
     return tmp_path / "index"
 
@@ -68,7 +68,7 @@ def installer(data: Path, said: list[str]) -> Installer:
     return Installer(data_dir=data, shelf=PackageFolder(data), ask=lambda _: True, say=said.append)
 
 
-def test_the_framework_and_what_it_has_are_no_packages_to_fetch(reader: Path) -> None:
+def test_the_framework_and_its_own_modules_are_not_packages_to_fetch(reader: Path) -> None:
     needs = plugin_needs(reader, "local/reader")
     assert [str(each.requirement) for each in needs.declared] == [
         "uvicorn[standard]",
@@ -84,7 +84,7 @@ def test_the_framework_and_what_it_has_are_no_packages_to_fetch(reader: Path) ->
     assert all(shelf.has(each.requirement) for each in needs.declared)
 
 
-def test_names_that_are_always_met_are_no_packages_to_fetch(reader: Path) -> None:
+def test_names_that_are_always_available_are_not_packages_to_fetch(reader: Path) -> None:
     (reader / "pyproject.toml").unlink()
     (reader / "requirements.txt").write_text(
         "nekro-agent @ git+https://host/nekro.git\nNekro_Agent (>=2.0,<3)\npython>=3.10\n"
@@ -94,12 +94,12 @@ def test_names_that_are_always_met_are_no_packages_to_fetch(reader: Path) -> Non
     assert [str(each.requirement) for each in needs.declared] == ["httpx"]
 
 
-def test_a_module_is_no_package_where_the_plugin_is_not_for_nekro_agent(reader: Path) -> None:
+def test_for_a_plugin_of_our_own_kind_these_modules_are_not_added(reader: Path) -> None:
     (reader / "__init__.py").write_text("import json5\nfrom nekro_core.api.plugin import *\n")
     assert plugin_needs(reader, "local/reader").undeclared == ()
 
 
-def test_a_list_for_poetry_names_the_packages_of_modules(reader: Path) -> None:
+def test_the_package_list_of_poetry_gives_the_packages_of_modules(reader: Path) -> None:
     (reader / "pyproject.toml").write_text(
         '[tool.poetry.dependencies]\npython = ">=3.9,<3.12"\nnekro-agent = "^2.0"\n'
         'nk-tunes = "^0.2"\nnever-imported = "*"\n'
@@ -129,10 +129,10 @@ async def test_check_offers_a_package_by_name_and_install_adds_it(
 
 
 @pytest.mark.long
-async def test_a_package_that_cannot_be_had_keeps_no_other_from_being_added(
+async def test_if_one_package_cannot_be_fetched_the_others_are_added(
     reader: Path, index: Path
 ) -> None:
-    """The plugin may go on without it: it did not name it."""
+    """The plugin did not name the package, so it may work without it."""
     make_wheel(index, "json5", "0.10")
     optional = "try:\n    import pandas\nexcept ImportError:\n    pandas = None\n"
     (reader / "__init__.py").write_text(optional + CODE)
@@ -155,7 +155,7 @@ def test_install_adds_the_package_and_the_bot_finds_it(
 
 
 @pytest.mark.long
-async def test_a_bot_runs_what_was_installed(reader: Path, index: Path, tmp_path: Path) -> None:
+async def test_a_bot_runs_the_installed_plugin(reader: Path, index: Path, tmp_path: Path) -> None:
     make_wheel(index, "json5", "0.10")
     data = tmp_path / "data"
     PackageFolder(data).ensure("local/reader", plugin_needs(reader, "local/reader").every)
@@ -167,7 +167,7 @@ async def test_a_bot_runs_what_was_installed(reader: Path, index: Path, tmp_path
 async def test_programs_that_a_plugin_starts_find_its_packages(
     reader: Path, index: Path, tmp_path: Path
 ) -> None:
-    """So a pip that it runs at each load leaves the bot's environment alone."""
+    """So if the plugin runs pip at each load, pip does not change the bot's environment."""
     make_wheel(index, "json5", "0.10")
     make_wheel(index, "nk_more", "1.0")
     pip = "subprocess.run([sys.executable, '-m', 'pip', 'install', 'json5'], check=True)"
@@ -208,7 +208,7 @@ except ImportError:
 
 
 @pytest.mark.long
-def test_install_gets_what_a_plugin_would_get_by_pip(
+def test_install_fetches_the_packages_that_the_plugin_would_install_with_pip(
     reader: Path, index: Path, tmp_path: Path
 ) -> None:
     make_wheel(index, "json5", "0.10")
@@ -223,7 +223,8 @@ def test_install_gets_what_a_plugin_would_get_by_pip(
 
 @pytest.fixture
 def repository(reader: Path) -> Path:
-    """A repository as authors publish it: the plugin in a folder, the lists beside it."""
+    """A repository as authors publish it: the plugin is in a folder, and the package lists are
+    beside it."""
     place = reader.parent / "nekro-plugin-reader"
     (place / "tests").mkdir(parents=True)
     (place / "tests" / "test_reader.py").write_text("from reader import plugin\n")

@@ -1,4 +1,4 @@
-"""Uploaded plugin files are kept for a while, and only zips and Python files are taken."""
+"""Uploaded plugin files are kept for a while. Only zips and Python files are accepted."""
 
 import io
 import os
@@ -45,9 +45,10 @@ def test_an_upload_becomes_a_source_with_the_name_of_the_file(
         ("cup.zip", packed()[:-30], "no zip, or a part of it is missing"),
         ("cup.zip", b"", "no zip"),
     ],
-    ids=["program", "no ending", "part of a zip", "empty"],  # the bytes of a zip have its time
+    # pytest cannot make the ids, because the bytes of a zip contain the time
+    ids=["program", "no ending", "part of a zip", "empty"],
 )
-def test_what_cannot_be_a_plugin_is_refused(
+def test_a_file_that_cannot_be_a_plugin_is_refused(
     tmp_path: Path, name: str, data: bytes, told: str
 ) -> None:
     with pytest.raises(SourceRefused, match=told):
@@ -63,7 +64,7 @@ def test_a_file_that_is_too_large_is_refused(
         PluginUploads(tmp_path).keep("cup.py", b"1234")
 
 
-def test_only_the_newest_uploads_stay(tmp_path: Path) -> None:
+def test_only_the_newest_uploads_are_kept(tmp_path: Path) -> None:
     kept = PluginUploads(tmp_path)
     places = []
     for number in range(13):

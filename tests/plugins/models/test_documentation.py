@@ -1,4 +1,4 @@
-"""The plugin on the page about timers, models and vectors works as the page says."""
+"""The plugin on the documentation page about timers, models and vectors works as the page says."""
 
 import re
 from pathlib import Path

@@ -221,7 +221,7 @@ async def test_model_groups_have_the_operators_settings(world: World, tmp_path: 
         assert (draw.CHAT_MODEL, draw.API_KEY, draw.MODEL_TYPE) == ("painter", KEY, "draw")
         assert draw.TEMPERATURE == 0.3
         default = model_groups()["default"]
-        # Plugins read a group's values and pass them to the request.
+        # Plugins read the values of a group and pass them to the request.
         response = await gen_openai_chat_response(
             model=default.CHAT_MODEL,
             messages=[{"role": "user", "content": "hi"}],
@@ -380,7 +380,7 @@ async def test_a_plugin_asks_the_model_of_a_role_and_its_requests_are_counted_fo
 
 
 class RoleUses(Book):
-    """A book that also sums up."""
+    """A `Book` that also adds up the uses of a role."""
 
     async def usage_of_role(self, *, since: float, role: str) -> Usage:
         mine = [each for each in self.uses if each.role == role]

@@ -1,5 +1,5 @@
-"""A pip that is missing or too old is replaced for this work, and a failure of pip is three lines:
-for whom, why, and what to do."""
+"""If pip is missing or too old, another pip does the work. The report of a failed pip has three
+lines: which plugin needs the package, the reason, and what to do."""
 
 import zipfile
 from pathlib import Path
@@ -18,7 +18,7 @@ Path(os.environ["NK_SEEN"]).open("a").write("the newer pip ran\\n")
 os.environ.pop("PYTHONPATH", None)
 os.execv(sys.executable, [sys.executable, str(bundled / "pip"), *sys.argv[1:]])
 """
-"""Stands for a newer pip: it runs the one that comes with Python."""
+"""Code that stands for a newer pip: it runs the pip that comes with Python."""
 
 
 UNREACHABLE = """\
@@ -63,7 +63,7 @@ def test_an_environment_without_pip_uses_the_one_that_comes_with_python(
         "raise AssertionError('the resolver broke')",
     ],
 )
-def test_a_newer_pip_is_fetched_where_the_old_one_gives_up(
+def test_a_newer_pip_is_fetched_if_the_old_one_fails(
     index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
     replace_pip(tmp_path / "old", monkeypatch, code)
@@ -99,7 +99,7 @@ def test_a_newer_pip_is_fetched_where_the_old_one_gives_up(
         ),
     ],
 )
-def test_a_failure_of_pip_is_told_in_three_lines(
+def test_a_failure_of_pip_is_reported_in_three_lines(
     index: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -1,4 +1,5 @@
-"""A package index for tests: a folder with small wheels, and settings that tie pip to it."""
+"""A package index for tests: a folder with small wheels, and settings that let pip use only this
+folder."""
 
 import hashlib
 import zipfile

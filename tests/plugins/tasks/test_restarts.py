@@ -1,4 +1,4 @@
-"""A task that was cut off by the end of the bot is reported once, at the next start."""
+"""A plugin's task that the end of the bot interrupted is reported once, at the next start."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ async def told(store: Store) -> list[Record]:
     return [event.record for event in inbox.queued]
 
 
-async def test_a_task_that_was_cut_off_is_reported_once(tmp_path: Path) -> None:
+async def test_an_interrupted_task_is_reported_once(tmp_path: Path) -> None:
     async with Store.open(f"sqlite://{tmp_path}/db") as store:
         world = World(tmp_path)
         world.services = replace(

@@ -1,4 +1,4 @@
-"""Background tasks: work that a plugin continues after the end of the call that began it."""
+"""Background tasks of a plugin continue after the call that started them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -209,7 +209,7 @@ async def test_unloading_a_plugin_ends_its_tasks(tmp_path: Path) -> None:
             await at.plugins.enable("me.film")
 
 
-async def test_a_handle_stores_values_until_they_are_waited_for() -> None:
+async def test_a_handle_keeps_values_until_the_task_waits_for_them() -> None:
     handle = AsyncTaskHandle("x", str(GROUP), ModuleType("plugin"))  # type: ignore[arg-type]  # unused
     assert handle.notify("early", 7)
     assert await handle.wait("early") == 7

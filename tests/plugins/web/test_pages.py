@@ -1,4 +1,4 @@
-"""Plugins' pages and webhooks on a real server. Pages need the web page's login."""
+"""Plugins have pages and webhooks on a real server. Pages need a login."""
 
 import itertools
 from collections.abc import AsyncIterator
@@ -174,7 +174,7 @@ async def test_requests_without_a_login_are_refused(tmp_path: Path) -> None:
         assert rebound.status_code == 421
 
 
-async def test_addresses_below_a_proxys_path_need_the_same_login(tmp_path: Path) -> None:
+async def test_addresses_below_the_path_of_a_proxy_need_the_same_login(tmp_path: Path) -> None:
     """With FASTAPI_EXTRA={"root_path": "/bot"} every address also works with the path before it."""
     async with site(tmp_path, root_path="/bot") as shown, shown.web.stranger() as stranger:
         for place in ("/plugins/me.site/item/7", "/api/v1/rooms", "/plugins/me.site/"):
@@ -196,7 +196,7 @@ async def test_the_answer_of_a_failed_page_has_no_details(
         assert (await shown.client.get("/plugins/me.site/item/1")).status_code == 200
 
 
-async def test_the_size_and_the_number_of_requests_are_bounded(
+async def test_the_size_and_the_number_of_requests_are_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nekro_core.plugins.web.pages.MAX_BODY_BYTES", 1000)
@@ -319,7 +319,7 @@ async def test_a_webhook_needs_its_secret_address_and_no_login(tmp_path: Path) -
         assert {str(key) for key in other} == {"onebot_v11-group_30003"}
 
 
-async def test_a_webhooks_address_survives_a_reload_and_differs_between_bots(
+async def test_a_webhooks_address_is_the_same_after_a_reload_and_differs_between_bots(
     tmp_path: Path,
 ) -> None:
     async with site(tmp_path) as shown:
@@ -384,7 +384,7 @@ async def test_invalid_calls_of_a_webhook_are_refused(
         assert failed.status_code == 500
         assert "sk-1234" not in failed.text
         assert (await stranger.post(github, content="home")).status_code == 500
-        assert shown.world.outgoing.sent == [], "there is no chat that asks"
+        assert shown.world.outgoing.sent == [], "a webhook has no chat to send to"
         assert (await stranger.post(slow)).status_code == 504
         assert (await stranger.post(github, content="well")).status_code == 200
 

@@ -1,4 +1,4 @@
-"""Webhooks at the level of ASGI: who may call one, the limits of a call, and the answer."""
+"""Webhooks are called through ASGI: who may call one, the limits of a call, and the answer."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -105,7 +105,8 @@ class Hooks:
 async def hooks(
     folder: Path, *more: str, key: Callable[[], str] = lambda: "secret"
 ) -> AsyncIterator[Hooks]:
-    """A bot with a plugin that has webhooks, and a copy of it by each author in ``more``."""
+    """A bot with a plugin that has webhooks, and a copy of the plugin by each author in
+    ``more``."""
     world, served = World(folder), Webhooks(key)
     for author in ("ann", *more):
         source = plugin_source("site", author=author, more=HOOKS % author)
@@ -118,7 +119,7 @@ async def hooks(
 
 
 async def test_an_address_stays_the_same_in_every_version(tmp_path: Path) -> None:
-    """Other people's servers have the address in their settings."""
+    """Servers of other people have the address in their settings, so it must not change."""
     async with hooks(tmp_path, "bob") as served:
         addresses = [
             served.address("echo"),
@@ -146,7 +147,7 @@ async def test_two_plugins_can_have_an_endpoint_of_the_same_name(tmp_path: Path)
         assert (await served.call(bob)).value["by"] == "bob"
         await served.plugins.disable("bob.site")
         assert len(served.webhooks) == 0
-        assert served.webhooks._hooks == {}, "nothing is kept of an endpoint that nobody has"
+        assert served.webhooks._hooks == {}, "a removed endpoint must leave no entry"
 
 
 @pytest.mark.parametrize(
@@ -225,7 +226,7 @@ async def test_a_handler_that_does_not_end_is_stopped(
         assert answer.error == (504, "plugin", "the plugin took too long")
 
 
-async def test_a_webhook_takes_sixteen_calls_at_a_time(tmp_path: Path) -> None:
+async def test_a_webhook_accepts_sixteen_calls_at_a_time(tmp_path: Path) -> None:
     async with hooks(tmp_path) as served:
         slow, answers = served.address("slow"), []
 
@@ -239,9 +240,11 @@ async def test_a_webhook_takes_sixteen_calls_at_a_time(tmp_path: Path) -> None:
                 while not answers:
                     await anyio.sleep(0.005)
                 assert answers == [503]
-                assert (await served.call(served.address("echo"))).status == 200, "others go on"
+                assert (await served.call(served.address("echo"))).status == 200, (
+                    "other webhooks must still be served"
+                )
                 await served.plugins.disable("ann.site")
-        assert answers == [503] * 17, "who is cut off is told so"
+        assert answers == [503] * 17, "an interrupted call must get status 503"
 
 
 # ---- the names of webhooks

@@ -1,5 +1,5 @@
-"""The table of attacks that every backend must survive. Each attack is a row; to add an attack, add
-a row to the ``ATTACKS`` of a module."""
+"""The table of attacks that every backend must withstand. Each attack is a row. To add an attack,
+add a row to the ``ATTACKS`` of a module."""
 
 from tests.sandbox.attacks import (
     egress,

@@ -30,7 +30,8 @@ from tests.sandbox.reused_boxes import reusable_boxes
 
 HERE = Path(__file__).parent
 Row = dict[str, str]
-"""Its keys are ``attack``, ``ground``, ``with`` and ``without`` (the defence), and ``because``."""
+"""A row of the printed table. Its keys are ``attack``, ``ground``, ``with`` and ``without`` (the
+defence), and ``because``."""
 
 
 async def outcomes(name: str) -> list[Row]:
@@ -124,7 +125,7 @@ more, with its defence switched off, on the jail: there it must get through, or 
 
 
 def main() -> int:
-    """See the module."""
+    """Parse the command line, carry out the attacks and print the report."""
     parser = argparse.ArgumentParser(prog="python -m tests.sandbox.attacks")
     parser.add_argument("--backend", choices=["jail", "docker"], action="append")
     parser.add_argument("--json", action="store_true")

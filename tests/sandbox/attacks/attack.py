@@ -32,14 +32,14 @@ class Without:
     limits: tuple[tuple[str, Any], ...] = ()
     """Limits of the run, which replace those of the row."""
     naive: bool = False
-    """Whether a naive implementation replaces the host's operation, which is the defence. Examples:
-    a program in the box gets the path; a shell gets a command made of strings; `tarfile` unpacks an
-    archive; a result is made of strings."""
+    """If true, a naive implementation replaces the host's operation, which is the defence.
+    Examples: a program in the box gets the path; a shell gets a command made of strings; `tarfile`
+    unpacks an archive; a result is made of strings."""
     hosts: frozenset[str] = frozenset({"root", "user"})
-    """The attack then succeeds if the user of the bot is one of these. A box of an ordinary user
-    often cannot do what a box of root can."""
+    """The attack succeeds without the defence only if the user of the bot is one of these. A box of
+    an ordinary user often cannot do what a box of root can."""
     possible: Callable[[], bool] = lambda: True
-    """Whether this machine's kernel would allow the attack."""
+    """Return True if this machine's kernel would allow the attack."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +55,10 @@ class Attack:
     because: str = ""
     """The reason why the attack is not tried without its defence."""
     spoils: bool = False
-    """Whether the attack changes its box so much that other rows cannot use the box afterwards."""
+    """True if the attack changes its box so much that other rows cannot use the box afterwards."""
     alone: bool = False
-    """Whether the attack uses up something that the kernel limits for each user. All boxes of an
-    ordinary user share that limit, so no other row with ``alone`` runs at the same time."""
+    """True if the attack uses up something that the kernel limits for each user. All boxes of an
+    ordinary user share that limit, so no two rows with ``alone`` run at the same time."""
     backends: frozenset[str] = frozenset({"jail", "docker"})
 
     def __post_init__(self) -> None:

@@ -45,7 +45,7 @@ class Outcome:
 
 
 def host_kind() -> str:
-    """Whether the user of this process, which makes the boxes, is root or an ordinary user."""
+    """Return ``"root"`` if this process, which makes the boxes, runs as root, else ``"user"``."""
     return "root" if os.geteuid() == 0 else "user"
 
 

@@ -23,7 +23,7 @@ NO_FILTER = Without(defences=JailDefences(calls_filtered=False))
 
 
 def seen_by(server: socket.socket) -> bool:
-    """Whether anything reached a server of the host."""
+    """Return True if anything reached a server of the host."""
     server.settimeout(0.2)
     try:
         server.recv(100) if server.type == socket.SOCK_DGRAM else server.accept()[0].close()
@@ -49,7 +49,8 @@ async def host_datagrams(ground: Ground) -> GotThrough:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
         address = server.getsockname()
-        # The box's own loopback interface takes the datagram. The host's must not get it.
+        # The box's own loopback interface accepts the datagram. The host's interface must not get
+        # it.
         code = f"""
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
     sock.sendto(b"secret", {address})

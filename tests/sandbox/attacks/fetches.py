@@ -34,8 +34,8 @@ OUTER, INNER, DENIED = "pictures.example", "inside.example", "secret-of-the-box.
 
 
 class _FirstHop:
-    """The chat's own policy, except that it takes ``OUTER`` for another machine, since a test has
-    only this one."""
+    """The chat's own policy, but it treats ``OUTER`` as the address of another machine, because a
+    test has only this machine."""
 
     def __init__(self, reach: FetchPolicy) -> None:
         self._reach = reach

@@ -246,7 +246,7 @@ os.symlink("/run", "run")
             "passwd",
             "root/etc/x",
             "run/guest/x",
-            read_only=("loop",),  # a write would replace the link itself
+            read_only=("loop",),  # only for reading, because a write would replace the link itself
         ),
         without=NAIVE,
         spoils=True,

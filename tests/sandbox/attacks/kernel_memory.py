@@ -54,7 +54,7 @@ def in_processes(fill):
             return
 kept = []
 """
-"""``host_looks`` waits so long that the watchdog has measured the box several times."""
+"""``host_looks`` waits until the watchdog has measured the box several times."""
 
 SLEEPS = "def host_looks(): time.sleep(0.5)\n"
 
@@ -111,8 +111,8 @@ in_processes(fill)
 
 
 def _fills(code: str) -> Callable[[Ground], Awaitable[GotThrough]]:
-    """An attack by code that fills kernel memory. It must be stopped, or fail, before it reports
-    success."""
+    """An attack by code that fills kernel memory. The code must be stopped or fail before it
+    reports success."""
 
     async def host_looks(_call: GuestCall) -> Answer:
         # The watchdog runs in the same event loop, so a busy machine delays both.
@@ -143,7 +143,7 @@ def _row(name: str, code: str, *, alone: bool = False) -> Attack:
 
 
 async def by_commands(ground: Ground) -> GotThrough:
-    """A command, and a process that it left behind, fill kernel memory. There is no run that the
+    """A command and a process that it has left behind fill kernel memory. No run is active that the
     watchdog could end."""
     code = textwrap.dedent(PRELUDE + SLEEPS + FILL + STREAMS)
     await ground.box.write_file("fill.py", code.encode())

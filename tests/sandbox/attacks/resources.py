@@ -77,7 +77,8 @@ def ends(code: str, *stops: StopReason) -> Callable[[Ground], Awaitable[GotThrou
     """An attack by code that ends by itself, but must be stopped before it reports success."""
 
     async def act(ground: Ground) -> GotThrough:
-        # A high limit, since the kernel of a busy machine is slow to notice that memory is used up.
+        # The limit is high, because the kernel of a busy machine is slow to notice that memory is
+        # used up.
         result = await ground.play(PRELUDE + code, RunLimits(seconds=30))
         if result is not None and result.stop in stops and "NOT HELD" not in result.output:
             return []
@@ -166,8 +167,8 @@ for turn in itertools.count():
 
 
 async def files_of_commands(ground: Ground) -> GotThrough:
-    """A command, and a process that it leaves behind, make files. There is no run at whose end they
-    would be deleted."""
+    """A command and a process that it leaves behind make files. No run is active at whose end the
+    files would be deleted."""
     count = "import os\nprint(sum(len(f) for r in ('/home/user', '/tmp', '/dev/shm') for _, _, f in os.walk(r)))"
     try:
         await ground.box.write_file("makes.py", MAKES_FILES.encode())
@@ -181,7 +182,7 @@ async def files_of_commands(ground: Ground) -> GotThrough:
 
 
 async def any_bytes(ground: Ground) -> GotThrough:
-    """Output of any bytes becomes text that can be encoded again."""
+    """Output of any bytes becomes text that can be encoded."""
     code = "os.write(1, bytes(range(256)) + b'\\xed\\xa0\\x80\\xef\\xbb\\xbf\\x1b]0;t\\x07')"
     result = await ground.play(PRELUDE + code)
     assert result is not None

@@ -15,7 +15,7 @@ from tests.sandbox.reused_boxes import ReusableBoxes
 async def carry_out_chosen(
     backend: Backend, request: pytest.FixtureRequest, reusable: ReusableBoxes | None = None
 ) -> Mapping[Attack, Outcome]:
-    """Carry out the rows whose tests were selected in the requesting module, several at once."""
+    """Carry out the rows whose tests were selected in the requesting module, several at a time."""
     chosen = [
         item.callspec.params["attack"]
         for item in request.session.items

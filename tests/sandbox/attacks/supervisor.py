@@ -90,8 +90,8 @@ async def strange_names(ground: Ground) -> GotThrough:
 
 
 async def forged_acknowledgement(ground: Ground) -> GotThrough:
-    """A run claims that it has executed all its source, while the host has not yet said that the
-    source is complete. The time limit must still end it."""
+    """A run claims that it has executed its whole source, although the host has not said yet that
+    the source is complete. The time limit must end it all the same."""
     seconds = 3600.0 if ground.without else 0.5
     run = await ground.box.start_run([], Tools().handle, RunLimits(seconds=seconds))
     await run.feed(f"{FRAME}raw(DONE, 1, b'1')\nwhile True: pass", 1)

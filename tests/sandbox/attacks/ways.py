@@ -102,7 +102,7 @@ async def inner_addresses(ground: Ground) -> GotThrough:
 
 
 class Shown:
-    """A box as a preview's target."""
+    """A box that a preview shows."""
 
     def __init__(self, box: Box) -> None:
         self._box = box

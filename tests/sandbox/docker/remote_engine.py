@@ -1,4 +1,5 @@
-"""Makes the engine reachable as from another machine: over TCP or TLS, and with interruptions."""
+"""Makes the engine reachable like one on another machine: over TCP or TLS, and with
+interruptions."""
 
 import contextlib
 import ssl

@@ -87,7 +87,9 @@ class TestAttacks(AttackSuite):
 
 
 @pytest.mark.parametrize("then", ["run", "command"])
-async def test_an_earlier_kill_for_memory_ends_no_later_run_or_command(box: Box, then: str) -> None:
+async def test_an_earlier_kill_for_memory_does_not_end_later_runs_or_commands(
+    box: Box, then: str
+) -> None:
     hungry = """
         import os, time
         for _ in range(2):
@@ -123,7 +125,7 @@ async def until_gone(host: str, known: set[str]) -> None:
             await anyio.sleep(0.05)
 
 
-async def test_nothing_is_left_of_boxes(docker_host: str, tmp_path: Path) -> None:
+async def test_nothing_is_left_of_destroyed_boxes(docker_host: str, tmp_path: Path) -> None:
     tmp_path.chmod(0o711)
     settings = SandboxSettings(docker_host=docker_host, runtime_dir=tmp_path)
     known = {each["Id"] for each in containers(docker_host)}
@@ -148,7 +150,7 @@ async def test_nothing_is_left_of_boxes(docker_host: str, tmp_path: Path) -> Non
     assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
 
 
-async def test_uploads_of_all_containers_are_bounded_together(docker_host: str) -> None:
+async def test_the_uploads_of_all_containers_together_are_limited(docker_host: str) -> None:
     settings = SandboxSettings(docker_host=docker_host, uploads_mb=2)
     async with anyio.create_task_group() as tasks:
         backend = DockerBackend(settings, tasks)
@@ -242,7 +244,9 @@ async def test_the_next_start_removes_twenty_busy_boxes_of_a_killed_bot(
     assert not list(tmp_path.rglob("*"))
     groups = [path.name for path in Path("/sys/fs/cgroup").glob("**/docker/*") if path.is_dir()]
     assert len(made) >= 20
-    assert not made.intersection(groups), "other tests' engines may have theirs"
+    assert not made.intersection(groups), (
+        "the cgroups of these boxes must be gone; other tests may have cgroups"
+    )
     print(f"the next start found and removed 20 busy boxes; {seconds:.1f} s after kill -9")
 
 
@@ -254,7 +258,7 @@ async def test_after_a_bot_is_killed_nothing_is_left_behind(docker_host: str) ->
             assert await anyio.to_thread.run_sync(bot.stdout.readline) == b"ready\n"
             async with anyio.create_task_group() as tasks:
                 beside = DockerBackend(SandboxSettings(docker_host=docker_host), tasks)
-                await beside.images()  # removes orphans, but not containers of a living bot
+                await beside.images()  # this removes orphans, but no containers of a living bot
                 await beside.aclose()
                 tasks.cancel_scope.cancel()
             left = [each for each in containers(docker_host) if each["Id"] not in known]

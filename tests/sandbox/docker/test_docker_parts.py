@@ -111,18 +111,20 @@ def test_an_invalid_block_is_an_error(head: bytes) -> None:
 # Orphaned containers and user ids
 
 
-def test_a_container_of_a_living_process_is_no_orphan() -> None:
+def test_a_container_of_a_living_process_is_not_an_orphan() -> None:
     mine = box_labels("folder")
     assert not is_orphan(mine, "")
-    assert not is_orphan(mine, "folder"), "a second process of the same bot"
+    assert not is_orphan(mine, "folder"), (
+        "the container belongs to a living process of the same bot"
+    )
     process = mine["nekro.box.process"]
     pid, _, start = process.partition(".")
     table = [
-        ({"nekro.box.process": f"{pid}.1"}, "", True),  # the pid was used again
-        ({"nekro.box.process": f"4194999.{start}"}, "", True),  # no such process
+        ({"nekro.box.process": f"{pid}.1"}, "", True),  # another process has this pid now
+        ({"nekro.box.process": f"4194999.{start}"}, "", True),  # there is no process with this pid
         ({"nekro.box.process": "nonsense"}, "", False),
         ({"nekro.box.place": "elsewhere"}, "", False),
-        ({"nekro.box.place": "elsewhere"}, "folder", True),  # no other bot has the folder
+        ({"nekro.box.place": "elsewhere"}, "folder", True),  # no bot with this folder runs
         ({"nekro.box.place": "elsewhere"}, "another", False),
         ({"nekro.box.place": "elsewhere", "nekro.box.owner": ""}, "", False),
     ]
@@ -170,7 +172,7 @@ def test_the_configuration_of_a_container_has_every_confinement() -> None:
     assert config["User"] == "70000:70000"
     assert config["NetworkDisabled"] is True
     assert config["StdinOnce"] is True
-    assert "SECRET" in config["Env"], "a name without a value takes an image's variable away"
+    assert "SECRET" in config["Env"], "a name without a value removes a variable of the image"
     assert "PATH=/opt/bin:/bin" in config["Env"]
     told = {
         "NetworkMode": "none",
@@ -201,7 +203,7 @@ def names(archive: io.BytesIO) -> dict[str, tarfile.TarInfo]:
     archive.seek(0)
     with tarfile.open(fileobj=archive) as opened:
         members = opened.getmembers()
-    assert len({member.name for member in members}) == len(members), "a name twice"
+    assert len({member.name for member in members}) == len(members), "a name occurs twice"
     return {member.name: member for member in members}
 
 

@@ -1,4 +1,4 @@
-"""An index of one package on loopback, as pip reads it (PEP 503)."""
+"""An index of one package on loopback, in the form that pip reads (PEP 503)."""
 
 import base64
 import csv

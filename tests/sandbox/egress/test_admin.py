@@ -47,14 +47,14 @@ def may(egress: Egress, owner: str, authority: str, box: str = "default") -> boo
     return egress._allow(owner, box).find(Destination.parse(authority)) is not None
 
 
-async def test_rules_of_a_chat_are_in_force_as_soon_as_they_are_written(tmp_path: Path) -> None:
+async def test_rules_of_a_chat_take_effect_as_soon_as_they_are_written(tmp_path: Path) -> None:
     async with (
         administered(tmp_path, "a.example") as (admin, egress),
         box_of(egress, CHAT) as box,
     ):
-        assert box.environment  # it has a proxy, because of the settings
+        assert box.environment  # the settings allow a destination, so the box has a proxy
         await admin.put(EgressTable(owner=CHAT))
-        assert box.environment == {}  # no network any more
+        assert box.environment == {}  # the box has no network any more
         await admin.put(EgressTable(owner=CHAT, allow=("b.example",), private=("nas.lan:80",)))
         assert box.environment
         assert may(egress, CHAT, "b.example:443")
@@ -74,7 +74,7 @@ async def test_rules_of_a_chat_are_in_force_as_soon_as_they_are_written(tmp_path
         assert (await admin.shown()).tables == ()
 
 
-async def test_the_operators_comments_stay(tmp_path: Path) -> None:
+async def test_the_operators_comments_are_kept(tmp_path: Path) -> None:
     (tmp_path / "egress.toml").write_text(
         '# my rules\n[mio]\nallow = ["x.example"]  # for her\n', "utf-8"
     )

@@ -1,4 +1,4 @@
-"""A box reaches what its operator allows, through the host, and nothing else."""
+"""A box reaches the destinations that its operator allows, through the host, and no others."""
 
 import asyncio
 import logging
@@ -131,7 +131,7 @@ async def test_a_redirect_to_a_private_address_is_passed_on_and_its_target_refus
         answer = await out.get("http://index.example/")
         assert b"location: http://169.254.169.254/latest" in answer.lower()
         assert status(await out.get("http://169.254.169.254/latest")) == 403
-    assert out.internet.connected == [(PUBLIC, 80)], "nothing was followed"
+    assert out.internet.connected == [(PUBLIC, 80)], "the host must not follow the redirect"
 
 
 async def test_a_refused_box_and_the_operator_get_the_reason(
@@ -149,7 +149,7 @@ async def test_a_refused_box_and_the_operator_get_the_reason(
     with caplog.at_level(logging.WARNING):
         for number in range(150):
             await out.get(f"http://n{number}.evil.example/")
-    assert len(caplog.records) < 110, "a loop does not fill the log"
+    assert len(caplog.records) < 110, "a loop must not fill the log"
 
 
 async def test_followed_rules_take_effect_after_a_change(out: World) -> None:
@@ -186,9 +186,11 @@ async def test_connections_traffic_and_time_of_a_box_are_limited() -> None:
         async with out.internet.serving(PUBLIC, 443, echo):
             _, idle, one = await out.tunnel("index.example:443")
             _, _, two = await out.tunnel("index.example:443")
-            assert await out.status("index.example:443") == 502, "a third"
+            assert await out.status("index.example:443") == 502, (
+                "a third connection must be refused"
+            )
             with anyio.fail_after(30):
-                assert await idle.read() == b"", "an idle one is ended"
+                assert await idle.read() == b"", "an idle connection must be ended"
             one.close()
             two.close()
             await anyio.sleep(0.1)
@@ -196,7 +198,9 @@ async def test_connections_traffic_and_time_of_a_box_are_limited() -> None:
             _, reader, writer = await out.tunnel("index.example:443")
             writer.write(b"x" * 600)
             with anyio.fail_after(30):
-                assert len(await reader.read()) <= 600, "600 out and 600 in are too much"
+                assert len(await reader.read()) <= 600, (
+                    "600 bytes in each direction are above the limit"
+                )
             writer.close()
             _, reader, writer = await out.tunnel("index.example:443")
             writer.write(b"x" * 600)
@@ -218,7 +222,7 @@ async def test_egress_forgets_a_box_that_died(out: World) -> None:
     await out.egress.refresh()
     out.box.alive = True
     await out.allow()
-    assert out.box.environment != {}, "nobody asks it any more"
+    assert out.box.environment != {}, "a dead box is not changed any more"
 
 
 async def test_a_new_box_replaces_a_dead_one_of_the_same_name(out: World) -> None:
@@ -246,7 +250,7 @@ async def test_closing_egress_ends_open_tunnels() -> None:
         writer.close()
 
 
-async def test_egress_goes_on_after_a_moment_without_descriptors() -> None:
+async def test_egress_continues_after_descriptors_were_used_up_for_a_moment() -> None:
     class Starved(LoopbackListener):
         failures = 1
 

@@ -101,7 +101,9 @@ async def test_no_other_spelling_of_a_name_is_reached(out: World, host: str) -> 
         await out.ask(f"CONNECT {sent}:443 HTTP/1.1\r\nHost: x\r\n\r\n"),
     ):
         assert status(answer) in {400, 403}
-    assert len(out.internet.asked) == asked, "not even looked up: a name can carry data away"
+    assert len(out.internet.asked) == asked, (
+        "the name must not be looked up, because a name can carry data out"
+    )
     assert len(out.internet.connected) == connected
 
 

@@ -72,7 +72,9 @@ async def test_pip_installs_from_an_allowed_index_into_that_box_only(
 
         kept = await allowed.export_files()
         await other.import_files(kept)
-        assert (await play(other, IMPORT)).output == "hello from a wheel\n", "kept over sleep"
+        assert (await play(other, IMPORT)).output == "hello from a wheel\n", (
+            "the package must be kept while the box sleeps"
+        )
 
 
 async def test_a_run_uses_its_egress_and_no_other_network(boxes: tuple[Box, Box]) -> None:

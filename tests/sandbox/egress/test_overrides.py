@@ -1,4 +1,4 @@
-"""An operator changes what single chats and boxes may reach, without a restart."""
+"""An operator changes which destinations single chats and boxes may reach, without a restart."""
 
 import logging
 import os
@@ -72,7 +72,7 @@ def test_a_changed_file_is_read_and_an_invalid_one_changes_nothing(
 
     path.write_text(TEXT)
     os.utime(path, ns=(1, 1))
-    assert not file.look(), "the same rules again"
+    assert not file.look(), "a file with the same rules is not a change"
     path.unlink()
     assert file.look()
     assert may(file.rules("group_1", "build"), "index.example:443")

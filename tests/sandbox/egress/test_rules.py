@@ -1,4 +1,4 @@
-"""Parsing destinations and rules, and which rule allows which destination."""
+"""Destinations and rules are parsed, and a rule allows only its destinations."""
 
 import ipaddress
 import re

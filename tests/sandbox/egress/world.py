@@ -44,7 +44,7 @@ class LoopbackListener:
 
 @dataclass
 class LoopbackBox:
-    """The parts of a box that egress needs."""
+    """The parts of a box that `Egress` needs."""
 
     alive: bool = True
     box_id: str = "box"

@@ -92,7 +92,8 @@ async def come_and_go(backend: Backend, count: int) -> None:
 
 
 async def same_again(backend: JailBackend, runtime_dir: Path, wanted: Traces) -> None:
-    """Check that nothing was left. Wait up to 5 s for what the event loop closes late."""
+    """Check that nothing was left. Wait up to 5 s, because the event loop closes some objects
+    late."""
     with anyio.move_on_after(5):
         while Traces.of(backend, runtime_dir) != wanted:
             await anyio.sleep(0.05)
@@ -105,7 +106,7 @@ async def _main(count: int) -> int:
         folder.chmod(0o755)
         async with anyio.create_task_group() as tasks:
             backend = JailBackend(SandboxSettings(packages=False, runtime_dir=folder), tasks)
-            await come_and_go(backend, 1)  # what the first box makes for all boxes stays
+            await come_and_go(backend, 1)  # the first box makes files for all boxes, which stay
             before = Traces.of(backend, folder)
             began = time.monotonic()
             await come_and_go(backend, count)

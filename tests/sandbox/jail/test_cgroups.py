@@ -81,7 +81,8 @@ async def test_the_result_of_a_run_that_the_kernel_killed_for_memory_says_so(jai
     """
     result = await play(box, code, RunLimits(seconds=60))
     assert result.stop is StopReason.OUT_OF_MEMORY
-    assert result.error.startswith("the code used more ")  # said by supervisor or watchdog
+    # the supervisor or the watchdog reports it
+    assert result.error.startswith("the code used more ")
     assert (await play(box, "print('next')")).output == "next\n"
     await box.destroy()
 

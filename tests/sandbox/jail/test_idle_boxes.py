@@ -16,7 +16,7 @@ pytestmark = pytest.mark.jail
 
 _MB = 1024 * 1024
 _SLOW_S = 5
-"""More than a second, since a busy machine is slow."""
+"""The usual time is half a second, but a busy machine is slow."""
 
 
 def inside(jail: Backend, box: Box) -> list[int]:

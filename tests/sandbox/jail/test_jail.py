@@ -55,7 +55,7 @@ async def test_a_waiting_run_ends_when_its_children_are_killed_for_memory(box: B
 
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
 async def test_a_box_starts_while_the_event_loop_is_busy() -> None:
-    """The event loop is busy while the bot starts. It notices only late that the supervisor is
+    """The event loop is busy while the bot starts. So it notices late that the supervisor is
     ready."""
 
     async def keep_busy() -> None:
@@ -82,7 +82,7 @@ async def test_measuring_a_run_while_it_is_stopped_does_not_lose_the_box(box: Bo
     while box.run.is_running_code:
         await anyio.sleep(0.005)
     box.run.stop(StopReason.CANCELLED)
-    box.run.charge(0.2)  # as the watchdog does, which does not know of the stop
+    box.run.charge(0.2)  # the watchdog does this too, because it does not know of the stop
     await run.wait()
     assert (await play(box, "print(open('kept.txt').read())")).output == "kept\n"
 
@@ -117,12 +117,12 @@ threading.Thread(target=libc.posix_spawn, args=spawn, daemon=True).start()
 time.sleep(0.1)
 x = 1
 """
-"""In this code a thread waits until its child has opened the FIFO. The thread cannot be stopped
-earlier."""
+"""In this code, a thread waits until its child has opened the FIFO. Before that, the thread cannot
+be stopped."""
 
 
 async def test_a_run_that_stops_slowly_keeps_its_globals(box: Box) -> None:
-    """On a busy machine any run may stop so slowly, since it waits for a processor."""
+    """On a busy machine, any run may stop this slowly, because it waits for a processor."""
     await box.execute("mkfifo fifo; (sleep 0.4; echo > fifo) >/dev/null 2>&1 &")
     result = await cell(box, STOPS_LATE)
     assert (result.stop, result.globals_kept) == (StopReason.FINISHED, True), result

@@ -1,4 +1,4 @@
-"""Boxes leave nothing behind, whatever ended them."""
+"""Boxes leave nothing behind, in whatever way they end."""
 
 import gc
 import json
@@ -46,7 +46,8 @@ async def test_fifty_destroyed_boxes_leave_nothing_behind(open_folder: Path) -> 
         backend = JailBackend(SandboxSettings(packages=False, runtime_dir=open_folder), tasks)
         gc.collect()  # closes descriptors that other tests' objects still have
         before = Traces.of(backend, open_folder)
-        await come_and_go(backend, 1)  # what is made for all boxes stays until the end
+        # the first box makes files for all boxes, which stay until the end
+        await come_and_go(backend, 1)
         first = Traces.of(backend, open_folder)
         await come_and_go(backend, 50)
         await same_again(backend, open_folder, first)
@@ -136,7 +137,7 @@ async def test_twenty_busy_boxes_die_with_a_bot_that_is_killed(open_folder: Path
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs. A zombie does not count: it only waits for init."""
+    """Return True if a process runs. A zombie does not count, because it only waits for init."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -172,7 +173,7 @@ async def test_a_box_whose_supervisor_hangs_is_torn_down(jail: Backend) -> None:
     await box.destroy()
 
 
-def test_boxes_start_in_the_main_thread_only() -> None:
+def test_boxes_can_be_made_only_in_the_main_thread() -> None:
     caught: list[BaseException] = []
 
     def start() -> None:

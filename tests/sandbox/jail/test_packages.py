@@ -59,7 +59,7 @@ print(table.loc[table["值"].idxmax(), "城市"])
     assert (await box.read_file("/home/user/sales.xlsx", limit=1_000_000)).startswith(b"PK")
 
 
-async def test_a_picture_is_turned_and_a_house_is_drawn(box: Box) -> None:
+async def test_a_picture_is_rotated_and_a_drawing_is_made(box: Box) -> None:
     code = """
 from PIL import Image, ImageDraw
 picture = Image.new("RGB", (60, 40), "white")

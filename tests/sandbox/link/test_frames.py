@@ -1,4 +1,4 @@
-"""Invalid frames, sent by a supervisor to the host and by a run to its supervisor."""
+"""Invalid frames: a supervisor sends them to the host, and a run sends them to its supervisor."""
 
 import json
 import os
@@ -171,7 +171,7 @@ async def played(sent: bytes) -> ScriptedSupervisor:
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
 )
 @given(frames=FRAMES, tail=st.binary(max_size=40))
-def test_whatever_a_supervisor_sends_at_most_its_own_box_is_lost(
+def test_whatever_a_supervisor_sends_only_its_own_box_can_be_lost(
     frames: list[bytes], tail: bytes
 ) -> None:
     """Each caller gets a result or a documented error. Nothing hangs, and no other error is
@@ -234,7 +234,7 @@ async def test_a_supervisor_that_breaks_the_protocol_loses_its_box(sent: bytes, 
         ("unconnected", "what is not connected"),
     ],
 )
-async def test_a_passed_descriptor_must_be_one_connection(what: str, words: str) -> None:
+async def test_a_passed_descriptor_must_be_a_single_connection(what: str, words: str) -> None:
     ours, theirs = socket.socketpair()
     fd_socket, supervisor_fd_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     one, two = socket.socketpair(
@@ -283,9 +283,9 @@ FORGE = """
 
 
 @pytest.mark.jail
-async def test_whatever_a_run_sends_at_most_the_run_is_ended(used_box: Box) -> None:
-    """A seeded fuzzer for the frames that the supervisor forwards. A run cannot ask for files,
-    commands or streams, whatever it forges."""
+async def test_whatever_a_run_sends_only_this_run_is_ended(used_box: Box) -> None:
+    """A fuzzer with a seed for the frames that the supervisor forwards. Whatever a run forges, it
+    cannot request files, commands or streams."""
     chance = random.Random(20261122)
     tools = Tools({"tool": None})
     limits = RunLimits(seconds=0.3, calls=50)

@@ -1,4 +1,5 @@
-"""A short run of the fuzzers that ``make attack`` runs long, and frames of a hostile supervisor."""
+"""A short run of the fuzzers that ``make attack`` runs for longer, and frames of a hostile
+supervisor."""
 
 import contextvars
 
@@ -84,5 +85,5 @@ def test_a_hostile_supervisor_can_lose_only_its_box(
                 await run.wait()
             tasks.cancel_scope.cancel()
 
-    # The tests' context may have the event loop of a fixture, which does not run now.
+    # The test's context may contain the event loop of a fixture, which is not running here.
     contextvars.Context().run(anyio.run, converse)

@@ -1,4 +1,4 @@
-"""The result of a run that is lost with its box."""
+"""If a run is lost with its box, its result says why."""
 
 import time
 from typing import Any

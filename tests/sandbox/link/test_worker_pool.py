@@ -62,7 +62,7 @@ async def test_jobs_run_at_the_same_time(workers: WorkerPool) -> None:
             await here.acquire()
 
 
-async def test_a_cancelled_job_cancels_no_other(workers: WorkerPool) -> None:
+async def test_cancelling_a_job_does_not_cancel_other_jobs(workers: WorkerPool) -> None:
     began, ended = anyio.Event(), list[str]()
     done = anyio.Event()
 

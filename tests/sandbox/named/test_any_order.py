@@ -41,7 +41,7 @@ STEPS = st.lists(
 
 @dataclass
 class Known:
-    """The expected content of a named box: now, and after its death."""
+    """The expected content of a named box: at present, and after the box's death."""
 
     image: str
     explicit: bool
@@ -122,7 +122,7 @@ async def live(folder: Path, steps: list[tuple[object, ...]]) -> None:
                 for box in source.made:
                     box.alive = False
                 keeper = begin(folder, source, clock)
-                # A box without saved files that `create` did not make is forgotten.
+                # A box is forgotten if it has no saved files and was not made by `create`.
                 known = {n: k for n, k in known.items() if k.explicit or k.saved}
                 for each in known.values():
                     each.now = each.saved

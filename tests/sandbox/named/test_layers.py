@@ -71,7 +71,7 @@ async def test_a_small_change_is_stored_in_a_small_file(tmp_path: Path) -> None:
 
 
 async def test_layers_of_a_replaced_archive_are_not_used(tmp_path: Path) -> None:
-    """The process was killed after it had stored a new archive and before it deleted old layers."""
+    """The process was killed between storing a new archive and deleting the old layers."""
     storage, box = FolderStorage(tmp_path), MemoryBox("1", "python")
     box.files = {NAMES[0]: b"old" * 1000}
     saved = await storage.save("lin", "x", box, SavedState())
@@ -116,8 +116,8 @@ def test_an_invalid_layer_is_refused(noise: bytes) -> None:
 
 
 def test_an_entry_that_claims_to_be_huge_is_copied_unchanged() -> None:
-    """Only an attacker would write an entry of a few bytes that claims to be a sparse file of 4
-    EiB."""
+    """Only an attacker would write such an entry: it has a few bytes and claims to be a sparse file
+    of 4 EiB."""
     entry = tarfile.TarInfo("sparse")
     entry.pax_headers = {"GNU.sparse.size": str(2**62), "GNU.sparse.map": f"{2**61},1"}
     entry.size = 1
@@ -146,7 +146,8 @@ async def test_the_stored_files_of_all_boxes_are_limited(tmp_path: Path) -> None
     with pytest.raises(OSError, match="more than 0 MB together") as refused:
         await storage.save("tom", "c", boxes[2], SavedState())
     assert refused.value.errno == errno.EDQUOT
-    await storage.save("lin", "a", boxes[0], replace(saved, state=""))  # replaces its own archive
+    # this replaces the archive of the same box
+    await storage.save("lin", "a", boxes[0], replace(saved, state=""))
     assert await storage.records("tom") == {}
     await storage.forget("mei", "b")
     await storage.save("tom", "c", boxes[2], SavedState())

@@ -96,10 +96,10 @@ async def test_an_unused_box_sleeps_and_its_next_use_wakes_it(world: World) -> N
     assert len(world.source.living) == 1
 
 
-async def test_the_idle_clock_begins_at_the_end_of_the_last_call(world: World) -> None:
+async def test_the_time_until_sleep_begins_at_the_end_of_the_last_call(world: World) -> None:
     async with world.lin.use():
         await world.pass_time(10_000)
-        assert len(world.source.living) == 1, "a call in flight holds it awake"
+        assert len(world.source.living) == 1, "a running call keeps the box awake"
     await world.pass_time(599)
     assert len(world.source.living) == 1
     await world.pass_time(1)
@@ -113,7 +113,7 @@ async def test_each_box_sleeps_after_its_own_time(world: World) -> None:
     assert await world.listed() == [("quick", "node:22", False), ("slow", "python", True)]
 
 
-async def test_listing_boxes_wakes_none_and_keeps_none_awake(world: World) -> None:
+async def test_listing_boxes_wakes_no_box_and_keeps_no_box_awake(world: World) -> None:
     await world.write("milk")
     for _ in range(6):
         await world.pass_time(100)
@@ -133,10 +133,10 @@ async def test_create_returns_true_only_for_a_new_box(world: World) -> None:
     assert await world.lin.create("x", image="node:22", sleep_after_s=60)
     assert not await world.lin.create("x", image="node:22", sleep_after_s=5)
     await world.pass_time(59)
-    assert len(world.source.living) == 1, "a second creation changes nothing"
+    assert len(world.source.living) == 1, "creating the box again must change nothing"
     await world.pass_time(1)
     assert not await world.lin.create("x", image="node:22", sleep_after_s=60)
-    assert world.source.living == [], "and wakes nothing"
+    assert world.source.living == [], "creating the box again must not wake it"
     await world.write("milk")
     assert not await world.lin.create("default", image="python", sleep_after_s=60)
 
@@ -234,7 +234,7 @@ async def test_when_idle_boxes_use_too_much_memory_the_one_unused_longest_sleeps
         await world.write(name, name)
     world.clock.now += 2
     await world.keeper.look()
-    assert len(world.source.living) == 3  # their memory: 18 of 20 bytes
+    assert len(world.source.living) == 3  # the three boxes use 18 of 20 bytes
     world.pool_bytes = 5
     async with world.lin.use("a"):  # a box in use does not count
         await world.keeper.look()
@@ -310,7 +310,7 @@ async def test_a_death_that_the_keeper_notices_is_reported_to_the_next_use(world
     await world.keeper.look()
     world.source.made[0].alive = False
     await world.keeper.look()
-    assert world.source.made[0].destroyed, "what it used is free again"
+    assert world.source.made[0].destroyed, "the dead box must be destroyed"
     async with world.lin.use() as used:
         assert "died" in str(used.named.pop_notices()["fault"])
     assert await world.read() == "milk"
@@ -322,12 +322,12 @@ async def test_a_long_sleeping_box_leaves_memory_and_is_found_again(world: World
     shown = await world.lin.find("shown")
     await world.pass_time(600)
     world.keeper.forget_quiet()
-    assert len(world.lin.known) == 2, "not yet"
+    assert len(world.lin.known) == 2, "both boxes must be in memory until then"
     await world.pass_time(4000)
     world.keeper.forget_quiet()
     assert world.lin.known == ()
     assert await world.listed() == [("default", "python", False), ("shown", "python", False)]
-    assert await world.lin.find("shown") is shown, "somebody still shows it"
+    assert await world.lin.find("shown") is shown, "an object that is in use must stay in memory"
     assert (await world.read("shown"), await world.read()) == ("milk", "tea")
 
 
@@ -389,7 +389,7 @@ async def test_a_box_that_is_destroyed_while_it_falls_asleep_stays_destroyed(
     assert named.preview_state is PreviewTargetState.GONE
 
 
-async def test_boxes_outlive_the_process(world: World) -> None:
+async def test_boxes_are_kept_after_the_end_of_the_process(world: World) -> None:
     await world.lin.create("x", image="node:22", sleep_after_s=60)
     await world.write("milk", "x")
     await world.write("tea")
@@ -404,7 +404,9 @@ async def test_boxes_outlive_the_process(world: World) -> None:
     assert await world.listed() == [("default", "python", True), ("x", "node:22", False)]
 
 
-async def test_a_changed_box_is_saved_soon_and_an_unchanged_one_is_not(world: World) -> None:
+async def test_a_changed_box_is_saved_after_a_short_time_and_an_unchanged_one_is_not(
+    world: World,
+) -> None:
     async with watching(world.keeper):
         await world.write("milk")
         box = world.source.made[0]
@@ -449,7 +451,7 @@ async def test_files_that_cannot_be_saved_keep_their_box_awake(world: World) -> 
     await world.keeper.look()
     tried = world.source.made[0].exports
     await world.keeper.look()
-    assert world.source.made[0].exports == tried, "not every second"
+    assert world.source.made[0].exports == tried, "the save must not be tried every second"
     await world.pass_time(600)
     assert len(world.source.living) == 1
     world.folder.unlink()

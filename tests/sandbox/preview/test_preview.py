@@ -31,7 +31,7 @@ async def test_a_server_in_a_box_and_the_bot_have_different_host_names(
     assert here.bot.seen == [(f"127.0.0.1:{here.port}", "/ui")]
 
 
-async def test_a_preview_follows_the_state_of_its_box(here: World) -> None:
+async def test_a_preview_shows_the_state_of_its_box(here: World) -> None:
     address = here.preview.open(here.box, 8000)
     name = here.name()
     assert address == f"http://{name}/"
@@ -50,13 +50,17 @@ async def test_a_preview_follows_the_state_of_its_box(here: World) -> None:
         assert b"asleep" in answer
         assert b"cache-control: no-store" in answer
         here.box.preview_state = PreviewTargetState.RUNNING
-        assert here.preview.open(here.box, 8000) == address, "the same after sleep"
+        assert here.preview.open(here.box, 8000) == address, (
+            "the address must be the same after the box has slept"
+        )
         assert status(await here.get(name)) == 200
         here.box.preview_state = PreviewTargetState.GONE
         dead = await here.get(name)
     assert status(dead) == 404
     never = await here.get(f"{'a' * 32}.preview.localhost")
-    assert _without_date(never) == _without_date(dead), "a stranger learns nothing of the past"
+    assert _without_date(never) == _without_date(dead), (
+        "a stranger must not learn whether a box existed"
+    )
     with pytest.raises(PreviewRefused, match="gone"):
         here.preview.open(here.box, 8000)
 
@@ -70,7 +74,7 @@ async def test_the_page_for_a_sleeping_box_is_in_the_visitors_language(here: Wor
     here.box.preview_state = PreviewTargetState.SLEEPING
     assert "休眠".encode() in await here.get(name, "/", "Accept-Language: zh,en;q=0.5")
     assert "休止中".encode() in await here.get(name, "/", "Accept-Language: ja-JP")
-    assert here.box.connections == 0, "it is never woken"
+    assert here.box.connections == 0, "a visit must not wake the box"
 
 
 async def test_each_box_and_port_has_its_own_name(here: World) -> None:
@@ -147,7 +151,7 @@ async def test_a_body_waits_until_the_server_says_continue(here: World) -> None:
                 if path == "/refused":
                     assert status(first) == 417
                     assert await reader.read() == b"", (
-                        "the rest of the body cannot be taken for a request"
+                        "the rest of the body must not be read as a request"
                     )
                 else:
                     assert status(first) == 100
@@ -278,5 +282,7 @@ async def test_connections_to_previews_are_limited_for_each_preview_and_each_box
                 while not other.connections:
                     await anyio.sleep(0.01)
                 release.set()
-            assert status(await here.get(here.name(1))) == 204, "slots come back"
+            assert status(await here.get(here.name(1))) == 204, (
+                "an ended connection must free its slot"
+            )
             assert len(here.bot.seen) == 0

@@ -250,7 +250,7 @@ async def test_answers_without_a_body_may_have_a_content_length(here: World) -> 
     assert b"content-length: 10" in answer
 
 
-async def test_a_smuggled_request_reaches_nobody(here: World) -> None:
+async def test_a_smuggled_request_reaches_no_server(here: World) -> None:
     name, recorder = here.name(), Recorder()
     seen = len(here.bot.seen)
     async with here.box.serving(8000, recorder):
@@ -311,7 +311,7 @@ async def test_a_fast_server_waits_for_a_slow_reader(here: World) -> None:
             while before != sent or not sent:
                 before = sent
                 await anyio.sleep(0.2)
-        assert sent < 64, "megabytes that nobody read"
+        assert sent < 64, "the host must not buffer megabytes for a slow reader"
         writer.transport.abort()
 
 

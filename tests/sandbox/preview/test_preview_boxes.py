@@ -76,9 +76,11 @@ async def test_a_preview_works_until_the_box_sleeps_and_after_the_server_runs_ag
                 await socket.wait_closed()
 
         answer = await here.get(name)
-        assert status(answer) == 503, "a visit wakes nothing"
+        assert status(answer) == 503, "a visit must not wake the box"
         assert b"asleep" in answer
-        assert await started(owned, here) == name, "the same address once the server runs again"
+        assert await started(owned, here) == name, (
+            "the address must be the same when the server runs again"
+        )
         await owned.destroy("web")
         assert status(await here.get(name)) == 404
         assert here.bot.seen == []

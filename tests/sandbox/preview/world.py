@@ -142,7 +142,7 @@ async def world(settings: PreviewSettings | None = None) -> AsyncIterator[World]
                 yield World(port, bot, preview, box)
             finally:
                 server.should_exit = True
-        assert errors == [], "nothing that a box or a visitor does is an error of the bot's"
+        assert errors == [], "a box or a visitor must not cause an error in the bot"
 
 
 def says(head: str, body: bytes = b"") -> Speak:

@@ -14,7 +14,8 @@ IMAGES = {"python": "python", "node:22": "python"}
 
 
 class Source:
-    """Makes small boxes of a backend, and keeps a list of them so that a test can destroy one."""
+    """Makes small boxes of a backend, and keeps a list of the boxes so that a test can destroy
+    one."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend

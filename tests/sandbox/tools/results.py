@@ -1,8 +1,8 @@
 """The results of the tools on every backend. A backend's tests subclass `ToolResults`.
 
 The first part compares results with their exact text. The tools were designed from a sketch that
-had faults. The second part has a regression test for each fault; the number in the test's name is
-the number of the fault. The third part tests bad input.
+had faults. The second part has a regression test for each of these faults. The number in the test's
+name is the number of the fault. The third part tests bad input.
 """
 
 import base64
@@ -177,7 +177,9 @@ class ToolResults:
         done = await call.value("shell", command=f"exit {code}")
         assert done == {"stdout": "", "stderr": "", "exit_code": code}
 
-    async def test_3_a_timeout_kills_all_that_the_command_started(self, call: ToolCaller) -> None:
+    async def test_3_a_timeout_kills_all_processes_that_the_command_started(
+        self, call: ToolCaller
+    ) -> None:
         mark = f"31{secrets.randbelow(10**6)}"
         began = time.monotonic()
         done = await call.value(
@@ -431,7 +433,7 @@ class ToolResults:
         assert await call.code("read_file", path=f"{folder}/pipe") == "invalid_input"
         assert await call.code("write_file", path=f"{folder}/f/x", content="") == "invalid_input"
 
-    async def test_output_that_is_no_text_is_still_json(self, call: ToolCaller) -> None:
+    async def test_output_that_is_not_text_is_returned_as_json(self, call: ToolCaller) -> None:
         done = await call.value(
             "shell", command=r"printf 'a\377\000\033[31m\355\240\200\357\273\277'"
         )

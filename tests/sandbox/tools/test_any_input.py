@@ -1,4 +1,5 @@
-"""Any input that a model writes for a tool gives one result, raises nothing and starts no box."""
+"""For any input that a model writes, a tool returns one result, raises no error and starts no
+box."""
 
 import json
 import tempfile
@@ -34,7 +35,7 @@ NOWHERE = FolderStorage(Path(tempfile.gettempdir()) / "there is no such folder")
 
 
 def fits(value: Any, schema: dict[str, Any]) -> bool:
-    """Whether a value has the type that the schema asks for."""
+    """Return True if a value has the type that the schema asks for."""
     kinds = {"string": str, "boolean": bool, "number": (int, float)}
     if schema["type"] == "number" and isinstance(value, bool):
         return False
@@ -50,7 +51,7 @@ def test_any_input_has_one_result(tool: str, given_: Any) -> None:
     source = MemorySource()
     source.images = ()
     keeper = NamedBoxes(source, NOWHERE, NamedBoxLimits(), clock=Clock())
-    # A new context, since this one has the tests' event loop.
+    # Use a new context, because the present one contains the event loop of the tests.
     done = Context().run(anyio.run, handle_tool_call, SandboxPool(keeper.of("lin")), tool, given_)
     value = json.loads(done.content)
     done.content.encode()

@@ -76,7 +76,7 @@ def test_changing_a_returned_schema_changes_no_other_copy() -> None:
     assert [dict(tool) for tool in DOCUMENT] == printed()
 
 
-def test_defaults_are_filled_in() -> None:
+def test_missing_arguments_get_their_defaults() -> None:
     given = read_input("shell", {"command": "ls"})
     assert given.values == {
         "sandbox": "default",
@@ -128,7 +128,7 @@ def test_input_that_does_not_fit_is_refused(
     ("value", "least", "most"),
     [(-1, 0, 9), (10, 0, 9), (1.5, 0, 9), (-0.5, 0, 9), (2**80, 0, 2**53)],
 )
-def test_numbers_out_of_bounds_are_refused(value: float, least: int, most: int) -> None:
+def test_numbers_outside_their_limits_are_refused(value: float, least: int, most: int) -> None:
     given = read_input("read_file", {"path": "a", "offset": value})
     with pytest.raises(SandboxToolError, match=f"from {least} to {most}"):
         given.whole("offset", least=least, most=most)
@@ -143,7 +143,7 @@ def test_a_whole_number_may_be_written_as_a_float() -> None:
     ("value", "message"),
     [(0, "above 0"), (-5, "above 0"), (10**7, "above the most that there is, 600000")],
 )
-def test_durations_out_of_bounds_are_refused(value: float, message: str) -> None:
+def test_durations_outside_their_limits_are_refused(value: float, message: str) -> None:
     given = read_input("shell", {"command": "ls", "timeout_ms": value})
     with pytest.raises(SandboxToolError, match=message):
         given.seconds("timeout_ms", most=600)

@@ -23,7 +23,7 @@ PRINTABLE = st.text(
         (b"\xe4\xbd", b"\xa0ok\xe4", b"\xbd\xa0", SliceText("ok", skipped=1, left=1)),
         (b"", "\ufeffbom".encode(), b"", SliceText("\ufeffbom")),
         (b"", b"\x1b[31mred", b"", SliceText("\x1b[31mred")),
-        # No text
+        # Bytes that are not text
         (b"", b"\x00\x01", b"", None),
         (b"", b"bell\x07", b"", None),
         (b"", b"del\x7f", b"", None),
@@ -33,7 +33,7 @@ PRINTABLE = st.text(
         (b"x", b"\xa9!", b"", None),
         (b"", b"h\xc3", b"", None),
         (b"", b"h\xc3", b"x", None),
-        # No whole character
+        # Bytes without a whole character
         (b"\xe4", b"\xbd", b"\xa0", None),
     ],
 )
@@ -55,7 +55,7 @@ def test_any_slice_of_a_text_has_its_whole_code_points(text: str, start: int, le
         assert data
         with pytest.raises(UnicodeDecodeError):
             data.decode()
-        assert len(data) < 6, "only a slice without any whole code point is no text"
+        assert len(data) < 6, "only a slice without a whole code point is not text"
     else:
         end = len(data) - found.left
         assert data[found.skipped : end].decode() == found.text

@@ -139,7 +139,7 @@ class MultiSandboxWorkflow:
         assert moved["bytes"] == int(sizes["stdout"])
         began = time.monotonic()
         await use("shell", sandbox="backend", command="cd /home/user/app && python3 main.py &")
-        assert time.monotonic() - began < 25, "a server in the background holds nobody up"
+        assert time.monotonic() - began < 25, "a call must not wait for a server in the background"
         shown = await use("browse", sandbox="backend", port=8000)
         assert set(shown) == {"url"}
         assert await use("browse", sandbox="backend", port=8000) == shown
@@ -151,11 +151,11 @@ class MultiSandboxWorkflow:
             await expect(page.locator("#word")).to_have_text(word)
             named = await keeper.of("lin").find("backend")
             assert named is not None
-            assert await named.sleep(), "people who look keep no box awake"
+            assert await named.sleep(), "visits of a preview must not keep a box awake"
             asleep = await page.goto(shown["url"])
             assert asleep is not None
             assert asleep.status == 503
-            assert not named.running, "nor do they wake it"
+            assert not named.running, "visits of a preview must not wake a box"
             await keeper.of("lin").destroy("backend")
             gone = await page.goto(shown["url"])
             assert gone is not None

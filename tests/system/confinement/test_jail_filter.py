@@ -1,4 +1,5 @@
-"""The verdict of the system call filter, computed as the kernel does, for every call number."""
+"""The decision of the system call filter, computed for every call number in the way of the
+kernel."""
 
 import errno
 import os
@@ -32,8 +33,8 @@ def instructions(machine: str, *, watches: bool = True) -> list[tuple[int, int, 
 def judged(
     machine: str, number: int, *arguments: int, by: str = "", watches: bool = True
 ) -> tuple[int, int]:
-    """The kernel's verdict on a call, and how many instructions it took (classic BPF, `man 2
-    bpf`)."""
+    """Return the filter's decision about a call, and how many instructions it took (classic BPF,
+    `man 2 bpf`)."""
     given = (*arguments, *(0 for _ in range(6 - len(arguments))))
     data = struct.pack("<IIQ6Q", number, AUDIT[by or machine], 0, *given)
     loaded, place, taken = 0, 0, 0
@@ -83,14 +84,14 @@ def test_some_calls_are_refused_because_of_their_arguments(machine: str) -> None
         "x86_64": (56, 41, 53, 16, 135, 302),
         "aarch64": (220, 198, 199, 29, 92, 261),
     }[machine]
-    assert judged(machine, clone, 0x00010F11)[0] == ALLOW  # a thread
+    assert judged(machine, clone, 0x00010F11)[0] == ALLOW  # this call makes a thread
     for flag in (0x20000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000):
         assert judged(machine, clone, flag | 17)[0] == DENY
     for call in (socket, pair):
         assert [judged(machine, call, family)[0] for family in (1, 2, 10)] == [ALLOW] * 3
         assert {judged(machine, call, family)[0] for family in (0, 16, 17, 38, 40)} == {NO_FAMILY}
     assert judged(machine, ioctl, 0, 0x5401)[0] == ALLOW
-    for request in (0x5412, 0x541C, 0x5412 | 1 << 32):  # the kernel reads only 32 bits
+    for request in (0x5412, 0x541C, 0x5412 | 1 << 32):  # the kernel reads only the lower 32 bits
         assert judged(machine, ioctl, 0, request)[0] == DENY
     assert [judged(machine, personality, one)[0] for one in (0, 0xFFFFFFFF)] == [ALLOW] * 2
     assert judged(machine, personality, 0x0040000)[0] == DENY
@@ -112,7 +113,7 @@ def test_inotify_is_allowed_only_if_its_watches_are_counted_for_each_box(machine
 
 @machines
 def test_every_call_is_decided_within_twenty_instructions(machine: str) -> None:
-    """The linear list that this filter replaced took 74 instructions for each allowed call."""
+    """An earlier filter was a linear list and took 74 instructions for each allowed call."""
     assert len(instructions(machine)) < 256
     assert max(judged(machine, number)[1] for number in range(600)) <= 6 + 8 + 6
 
@@ -183,7 +184,7 @@ except OSError as error:
     ],
 )
 def test_each_loader_of_a_box_installs_the_filter_of_the_host(loader: str, how: str) -> None:
-    """The guest has its own copies of the loader by design, and all must load the same filter."""
+    """The guest code has its own copies of the loader. All copies must load the same filter."""
     program = jail_filter.build_buffer_filter(os.uname().machine).hex()
     done = subprocess.run(
         [sys.executable, "-I", "-c", IN_FORCE, SANDBOX / loader, program, how],

@@ -1,4 +1,5 @@
-"""The log in memory and in files: searched, followed, bounded."""
+"""The log is kept in memory and in files. It can be searched and followed, and its size is
+limited."""
 
 import json
 import stat
@@ -50,7 +51,7 @@ def test_lines_are_searched_newest_first(wanted: LogFilter, numbers: list[int]) 
     assert [each.number for each in ring.newest(before=3, limit=1)] == [2]
 
 
-def test_memory_is_bounded_by_lines_and_by_bytes() -> None:
+def test_the_log_in_memory_is_limited_by_lines_and_by_bytes() -> None:
     ring = LogRing(lines=10)
     for number in range(100):
         ring.add(line(number))
@@ -96,13 +97,13 @@ async def test_files_are_rotated_private_and_downloaded_oldest_first(tmp_path: P
     numbers = [json.loads(each)["number"] for each in content.splitlines()]
     assert numbers == [*range(numbers[0], 100)]
 
-    # The next process goes on in the same file.
+    # The next process continues the same file.
     again = RotatedLogFiles(folder, size=2000, files=3)
     again.write(line(100))
     assert json.loads(paths[-1].read_bytes().splitlines()[-1])["number"] == 100
 
 
-def test_a_disk_that_refuses_lines_is_asked_again_later(tmp_path: Path) -> None:
+def test_after_the_disk_refused_lines_writing_is_tried_again_later(tmp_path: Path) -> None:
     now = 0.0
     blocked = tmp_path / "logs"
     blocked.write_text("a file where the folder should be")

@@ -1,9 +1,9 @@
 """Test sets for the tool search: queries with the tool that each should find, and the tools.
 
-Different authors wrote the tools (discovery_tools.toml) and the queries (discovery_queries.toml),
-and the queries are older than the ranking. Each later set was committed before it was run for the
-first time; docs/decisions/0018 and 0028 give the results of these first runs. The seventh set adds
-tools, which are searched together with all the others.
+Different authors wrote the tools (discovery_tools.toml) and the queries (discovery_queries.toml).
+The queries were written before the search had its ranking, so they do not favour it. Each later set
+was committed before it was run for the first time; docs/decisions/0018 and 0028 give the results of
+these first runs. The seventh set adds tools, which are searched together with all the others.
 """
 
 import tomllib
@@ -22,7 +22,7 @@ Search = tuple[str, str]
 
 
 def a_tool(name: str, description: str, module: str = "some") -> Tool:
-    """A tool of which only the texts matter."""
+    """A tool for tests in which only its texts matter."""
     return Tool(
         name=name,
         python_name=name,
@@ -36,7 +36,7 @@ def a_tool(name: str, description: str, module: str = "some") -> Tool:
 
 
 def known_tools(searched: str = "") -> ToolSet:
-    """The tools among which the searches of one set look."""
+    """The tools that the searches of one set search."""
     names = ["discovery_tools"]
     if searched == _WITH_MORE_TOOLS:
         names.append(f"discovery_tools{searched}")
@@ -54,7 +54,8 @@ def searches(searched: str) -> list[Search]:
 
 
 def tuning_searches() -> list[Search]:
-    """The searches on which the weights were tuned, by the author of the tools and the lexicon."""
+    """Return the searches on which the weights were tuned. The author of the tools and the lexicon
+    wrote these searches."""
     return _lines("discovery_tuning")
 
 

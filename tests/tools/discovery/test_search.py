@@ -33,8 +33,8 @@ from tests.tools.discovery.searches import (
 
 READ_BY_THE_LEXICON = ("", "_fourth")
 FLOORS = dict.fromkeys(SETS, 43) | {"_seventh": 40}
-"""How many searches of a set must find their tool among the first three results. A set has 45
-searches, the seventh has 72."""
+"""How many searches of a set must find their tool among the first three results. The seventh set
+has 72 searches, and each other set has 45."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_every_expected_tool_exists() -> None:
 
 @pytest.mark.parametrize("name", READ_BY_THE_LEXICON)
 def test_words_alone_find_forty_of_forty_five_tools(index: ToolIndex, name: str) -> None:
-    """The search uses words alone on a machine on which the encoder cannot run."""
+    """If the encoder cannot run on a machine, the search uses only words."""
     missed = [each for each in searches(name) if each[1] not in first_three(index, each[0])]
     assert len(missed) <= 5, missed
 
@@ -88,19 +88,21 @@ async def test_a_failing_encoder_returns_no_vectors_and_is_not_called_again(
     index: ToolIndex,
 ) -> None:
     vectors = SentenceVectors(timeout_s=0.001)
-    for _ in range(4):  # the last call does not start the encoder any more
+    for _ in range(4):  # the last call must not start the encoder again
         assert list(await vectors.of("weather", index.sentences)) == []
     assert vectors._worker.pid is None
     assert list(await SentenceVectors().of("weather", ())) == []
 
 
-def test_tools_near_in_meaning_are_found_without_a_common_word() -> None:
+def test_tools_with_a_similar_meaning_are_found_without_a_common_word() -> None:
     tools = tool_set([a_tool("apple", "Red."), a_tool("banana", "Bent."), a_tool("cherry", "Two.")])
     index = ToolIndex(tools.named)
     assert first_three(index, "crooked", [0.05, 0.6, 0.2]) == ["banana", "cherry"]
-    assert first_three(index, "crooked", [0.05, 0.25, 0.2]) == []  # no tool is near enough
+    # no tool has a meaning that is similar enough
+    assert first_three(index, "crooked", [0.05, 0.25, 0.2]) == []
     assert first_three(index, "red", [0.3, 0.4]) == ["apple", "banana"]
-    assert first_three(index, "cherry", [0.3, 0.9])[0] == "cherry"  # the query is the name itself
+    # the query is the name of the tool
+    assert first_three(index, "cherry", [0.3, 0.9])[0] == "cherry"
     assert index.sentences[0] == "some: apple: Red."
 
 
@@ -128,7 +130,7 @@ def test_traditional_and_simplified_characters_match(index: ToolIndex) -> None:
     assert "query_stock_quote" in first_three(index, "股價")
 
 
-def test_camel_case_is_split_and_full_width_letters_are_folded() -> None:
+def test_camel_case_is_split_and_full_width_letters_are_normalized() -> None:
     named = tool_set([a_tool("getUserWeather", "Ｆｅｔｃｈ")]).named
     assert ToolIndex(named).search("weather")
     assert ToolIndex(named).search("fetch")
@@ -170,7 +172,7 @@ def test_katakana_matches_the_english_word_by_its_sound(katakana: str, english: 
 
 
 def test_names_of_services_are_found_in_katakana() -> None:
-    """Without the comparison of sounds, words alone find 11 of 39."""
+    """Without a comparison of sounds, a search by words finds 11 of the 39 names."""
     index, cases = ToolIndex(known_tools("_seventh").named), searches_for_names()
     missed = [name for name, tool in cases if tool not in first_three(index, name)]
     assert len(cases) == 39
@@ -216,7 +218,7 @@ def test_forms_of_a_word_have_one_stem(alike: tuple[str, ...]) -> None:
     assert len({stem(each) for each in alike}) == 1, {each: stem(each) for each in alike}
 
 
-def test_a_longer_word_of_the_lexicon_hides_the_words_inside_it() -> None:
+def test_a_longer_word_of_the_lexicon_hides_shorter_words_inside_it() -> None:
     lines = ["== 1.0 things", "anime | 动画 | アニメ", "draw | 画 | 描く", "time", "local time"]
     lexicon = ConceptLexicon([*lines, "== 0.5 deeds", "time out, take a break", "read text"])
 
@@ -240,8 +242,8 @@ def test_the_lines_cost_less_than_twelve_tokens_for_each_tool(tools: ToolSet) ->
     for prefix in ("", "weather_plugin.", "mcp__server__"):
         lines = deferred_lines((prefix + each.name, each) for each in tools.named)
         assert len(lines) <= len(tools.named)
-        # A prefix makes each line longer by its own tokens. Only English briefs are cut shorter in
-        # return.
+        # A prefix makes each line longer by its own tokens. Only English briefs are cut shorter to
+        # make up for this.
         most = 11.5 + tokens.count(prefix)
         assert tokens.count("\n".join(lines)) < most * len(tools.named), prefix
 
@@ -281,7 +283,7 @@ def test_at_least_twelve_characters_of_a_chinese_or_japanese_brief_are_shown(pre
     assert seen > 100
 
 
-def test_an_english_brief_does_not_end_in_a_word_that_says_nothing() -> None:
+def test_an_english_brief_does_not_end_in_a_word_without_meaning() -> None:
     told = "Find the pictures of the people who were at a party."
     (named,) = tool_set([a_tool("find_it", told)]).named
     assert deferred_lines([("find_it", named)]) == ["find_it: Find the pictures of the people…"]
@@ -324,7 +326,7 @@ def test_any_description_becomes_one_short_line(description: str, name: str) -> 
     (line,) = deferred_lines([(name, named)])
     assert "\n" not in line
     assert line.startswith((name, "some: 1 more"))
-    most = max(LINE_TOKENS, CJK_TOKENS + 3)  # the colon, the ellipsis and the end of the line
+    most = max(LINE_TOKENS, CJK_TOKENS + 3)  # 3 for the colon, the ellipsis and the end of the line
     assert estimate_tool_tokens(line) <= most + estimate_tool_tokens(name, name=True)
 
 
@@ -343,7 +345,7 @@ def test_a_search_never_fails_and_returns_hits_in_order_of_their_score(
     assert all(hit.score > 0 for hit in hits)
 
 
-async def test_the_encoder_gives_the_signs_of_the_vectors_of_texts() -> None:
+async def test_the_vectors_of_texts_are_stored_as_their_signs() -> None:
     async with aclosing(SentenceVectors(timeout_s=250)) as vectors:
         encoded = await vectors.encode("a cat", ["a kitten", "一只猫", "a tax return"])
         assert encoded is not None

@@ -42,18 +42,18 @@ async def test_a_server_is_added_changed_and_removed_at_once(tmp_path: Path) -> 
         assert bot.state("new") is None
         assert bot.servers.tools("new") == ()
         assert bot.tools.resolve("new.echo") is None
-        await bot.ready("old")  # the other server was not touched
+        await bot.ready("old")  # the other server must not be restarted
     assert list(file_of(bot)["mcpServers"]) == ["old"]
 
 
-async def test_a_secret_is_kept_apart_and_never_shown(tmp_path: Path) -> None:
+async def test_a_secret_is_stored_in_a_separate_file_and_never_shown(tmp_path: Path) -> None:
     async with world(tmp_path) as bot:
         wanted = entry(env={"API_TOKEN": "${API_TOKEN}"})
         await bot.servers.put("peer", wanted, {"API_TOKEN": SecretStr(TOKEN)})
         await bot.ready("peer")
         shown = await bot.call("peer.environment")
         assert isinstance(shown, ToolReturn)
-        assert json.loads(shown.value)["API_TOKEN"] == "[secret]"  # set, and hidden
+        assert json.loads(shown.value)["API_TOKEN"] == "[secret]"  # the secret is set but not shown
         configured = await bot.servers.configured()
         secrets = bot.folder / "secrets" / "mcp.json"
         assert TOKEN not in (bot.folder / "mcp.json").read_text("utf-8")
@@ -61,13 +61,13 @@ async def test_a_secret_is_kept_apart_and_never_shown(tmp_path: Path) -> None:
         assert TOKEN in secrets.read_text("utf-8")
         assert stat.S_IMODE(secrets.stat().st_mode) == 0o600
         assert configured.entries[0].secrets == ("API_TOKEN",)
-        await bot.servers.put("peer", wanted, {"API_TOKEN": None})  # keeps the value
+        await bot.servers.put("peer", wanted, {"API_TOKEN": None})  # None keeps the stored value
         assert TOKEN in secrets.read_text("utf-8")
         await bot.servers.remove("peer")
         assert TOKEN not in secrets.read_text("utf-8")
 
 
-async def test_a_secret_in_plain_text_is_moved_apart_when_its_server_is_saved(
+async def test_a_secret_in_plain_text_is_moved_to_the_separate_file_when_its_server_is_saved(
     tmp_path: Path,
 ) -> None:
     async with world(
@@ -80,7 +80,7 @@ async def test_a_secret_in_plain_text_is_moved_apart_when_its_server_is_saved(
         await bot.ready("peer")
         found = file_of(bot)["mcpServers"]["peer"]
         assert found["env"] == {"API_TOKEN": "${API_TOKEN}", "REGION": "eu"}
-        assert found["note"] == "x"  # a key of another program
+        assert found["note"] == "x"  # this key belongs to another program
         assert TOKEN in (bot.folder / "secrets" / "mcp.json").read_text("utf-8")
 
 
@@ -134,7 +134,7 @@ async def test_a_broken_file_is_reported_and_not_overwritten(tmp_path: Path) -> 
         assert "no JSON" in (await bot.servers.configured()).problem
         with pytest.raises(McpConfigError, match="no JSON"):
             await bot.servers.put("new", entry(), {})
-        assert bot.state("old") is not None  # the last good file stays in force
+        assert bot.state("old") is not None  # the last valid file stays in effect
 
 
 async def test_a_connection_test_lists_the_tools_and_adds_no_server(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ async def test_a_connection_test_says_why_a_server_does_not_work(tmp_path: Path,
     assert says in f"{report.reason}."
 
 
-async def test_a_connection_test_of_a_silent_server_ends_in_time(tmp_path: Path) -> None:
+async def test_a_connection_test_of_a_silent_server_ends_at_its_time_limit(tmp_path: Path) -> None:
     async with world(tmp_path) as bot:
         with anyio.fail_after(10):
             report = await bot.servers.test("peer", entry("silent"), {}, limit_s=1)

@@ -91,7 +91,7 @@ def test_a_wrong_file_is_an_error(text: str) -> None:
     [
         ("github", "github"),
         ("my-server", "my_server"),
-        ("time", "mcp_time"),  # Python's own module
+        ("time", "mcp_time"),  # Python has a module of this name
         ("print", "mcp_print"),
         ("class", "class_"),
         ("1st", "server_1st"),
@@ -99,7 +99,7 @@ def test_a_wrong_file_is_an_error(text: str) -> None:
         ("@scope/pkg", "scope_pkg"),
     ],
 )
-def test_the_module_name_of_a_server_hides_no_python_name(name: str, module: str) -> None:
+def test_the_module_name_of_a_server_never_equals_a_python_name(name: str, module: str) -> None:
     assert module_of(name) == module
     assert module_of(name, {module}) == f"{module}_2"
 

@@ -29,7 +29,7 @@ def converted(properties: dict, description: str = "Does it.", name: str = "do")
 
 
 def shown(tool: Tool) -> str:
-    """All that a model or a log can see of a tool."""
+    """All texts of a tool that a model or a log can see."""
     return f"{tool!r} {stub(tool)} {function_schema(tool)} {tool.description} {tool.details}"
 
 

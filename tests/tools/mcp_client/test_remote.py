@@ -1,4 +1,5 @@
-"""MCP servers over HTTP: real ones on loopback, which need a token, and stop and start again."""
+"""MCP servers over HTTP: real servers on loopback that need a token and that stop and start
+again."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -62,7 +63,8 @@ async def serving(port: int = 0) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def serving_as_before_2025() -> AsyncIterator[int]:
-    """A server with the older transport, server-sent events, which streamable HTTP replaced."""
+    """Run a server with the older transport, server-sent events. Streamable HTTP has replaced this
+    transport."""
     server, way = make_server(), SseServerTransport("/messages/")
 
     async def listen_to(request: Request) -> Response:

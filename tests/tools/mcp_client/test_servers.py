@@ -1,4 +1,4 @@
-"""MCP servers as a bot uses them. A bad one does not affect the others."""
+"""A bot uses MCP servers. A bad server does not affect the other servers."""
 
 import json
 import sys
@@ -219,6 +219,6 @@ async def test_closing_is_quick_and_leaves_no_process(tmp_path: Path) -> None:
         await bot.ready("good")
         await bot.until(lambda: len(starts.read_text().splitlines()) == 2)
         began = time.monotonic()
-    assert time.monotonic() - began < 15, "it waits for no answer"
+    assert time.monotonic() - began < 15, "closing must not wait for an answer"
     for line in starts.read_text().splitlines():
         assert not Path(f"/proc/{line.split()[0]}").exists()

@@ -49,8 +49,8 @@ class TelegramAdapter(RequestingUnisegAdapter):
         self._names = telegram.names
         self._clock = clock
         self._quiet: dict[tuple[str, Any], tuple[float, BotApiRefused]] = {}
-        """Rate limits: for an account and a chat, the time of the next allowed call, and the
-        refusal that named it."""
+        """Rate limits. For an account and a chat: the time of the next allowed call, and the
+        refusal that stated this time."""
         self._moved: dict[int, int] = {}
 
     async def edit(self, message_id: str, delivery: Delivery) -> Receipt:

@@ -56,7 +56,7 @@ class Telegram(Platform):
     ids_of_chat = True
 
     def is_message(self, event: Event) -> bool:
-        """Whether the event is a message."""
+        """Return True if the event is a message."""
         return message_in(_update(event)) is not None
 
     def edited_text(self, event: Event, bot: Bot) -> list[uniseg.Segment] | None:

@@ -23,22 +23,22 @@ from nonebot.drivers import Driver
 from .calls import BotApi, BotApiRefused, Json
 
 POLL_S = 30
-"""Seconds for which Telegram holds a request open while there are no updates."""
+"""Seconds that Telegram keeps a request open while there are no updates."""
 LATE_S = 15.0
 """Seconds that an answer may take beyond `POLL_S`. After that, the connection counts as lost."""
 RETRY_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 """Seconds to wait after the first, second, ... failure in a row. The last value repeats."""
 BESIDE_S = 0.3
 """Maximum seconds that the next poll waits until the received updates are stored. After that, the
-poll begins even if some are not stored, so that one chat's slow picture does not delay other chats'
-messages. Updates are confirmed when all of them are stored. Until then, each answer contains them
-again. An answer has at most a hundred updates."""
+poll begins even if some updates are not stored yet. So a picture that takes long in one chat does
+not delay the messages of other chats. Updates are confirmed when all of them are stored. Until
+then, each answer contains them again. An answer has at most a hundred updates."""
 EAGER_S = 0.5
 """Minimum seconds between two polls without updates, because some servers answer at once."""
 
 
 class _Counted(Protocol):
-    """The methods that `manage` adds to a bot or replaces."""
+    """The methods of a bot that `adapters.uniseg.managed_adapter.manage` adds or replaces."""
 
     async def handle_event(self, event: Event) -> None:
         """See `EventListener.on_event`."""
@@ -48,7 +48,7 @@ class _Counted(Protocol):
 
 
 class PollingAdapter(StockAdapter):
-    """NoneBot's Telegram adapter with the differences that the module names."""
+    """NoneBot's Telegram adapter with the differences that the module lists."""
 
     def __init__(self, driver: Driver, **options: Any) -> None:
         self.apis: dict[str, BotApi] = {}
@@ -58,7 +58,8 @@ class PollingAdapter(StockAdapter):
         super().__init__(driver, **options)
 
     def setup(self) -> None:
-        """Read the settings. Raises `ValueError` if a bot has no valid token, or a webhook."""
+        """Read the settings. Raises `ValueError` if a bot has an invalid token or has a
+        webhook."""
         for number, info in enumerate(self.adapter_config.telegram_bots, 1):
             account = Bot.get_bot_id_by_token(info.token)
             if not account.isdecimal():
@@ -159,8 +160,8 @@ class PollingAdapter(StockAdapter):
         return sorted(updates, key=lambda update: int(update["update_id"]))
 
     async def _stored(self, bot: Bot) -> bool | None:
-        """Wait at most `BESIDE_S` until all updates are stored. False if an update could not be
-        stored; None if some updates are still being processed."""
+        """Wait at most `BESIDE_S` until all updates are stored. Return True if they are, False if
+        an update could not be stored, and None if some updates are still being processed."""
         with anyio.move_on_after(BESIDE_S):
             return await cast(_Counted, bot).settled()
         return None

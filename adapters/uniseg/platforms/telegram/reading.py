@@ -35,7 +35,7 @@ def message_in(update: Json) -> Json | None:
 
 
 def changed_in(update: Json) -> Json | None:
-    """Return the new version of an edited message; None if the update is no edit."""
+    """Return the new version of an edited message; None if the update is not an edit."""
     return _first(update, EDITS)
 
 
@@ -73,7 +73,8 @@ def notice_of(update: Json) -> Notice | None:
             was = change["old_chat_member"]["status"] in _THERE
             now, member = change["new_chat_member"], change["new_chat_member"]["user"]
             if was == (now["status"] in _THERE) or kind == "chat_member":
-                return None  # Other members' changes are read from the group's service message.
+                # The changes of other members are read from the group's service message.
+                return None
             actor, target = str(change["from"]["id"]), str(member["id"])
             return Notice("leave" if now["status"] in _LEFT else "join", actor, target)
     message = happened(update)
@@ -88,8 +89,8 @@ def notice_of(update: Json) -> Notice | None:
 
 
 def request_in(update: Json) -> PlatformRequest | None:
-    """Return the request to join a group or channel; None for other updates. Telegram gives it no
-    id, so the handle has the time: the same person may ask again."""
+    """Return the request to join a group or channel; None for other updates. Telegram gives the
+    request no id, so the handle contains the time: the same person may ask again."""
     asked = update.get("chat_join_request")
     if not isinstance(asked, dict):
         return None
@@ -107,8 +108,8 @@ def request_in(update: Json) -> PlatformRequest | None:
 
 
 def quoted_in(message: Json) -> Reply | None:
-    """Return the answered message; None if the message answers none. In a topic, each message
-    formally answers the message that created the topic. Such a reply is ignored."""
+    """Return the message that this message replies to; None if it is no reply. In a topic, each
+    message formally replies to the message that created the topic. Such a reply is ignored."""
     quoted = message.get("reply_to_message")
     if not isinstance(quoted, dict) or "forum_topic_created" in quoted:
         return None

@@ -146,7 +146,7 @@ _STYLES = {
     TextStyle.CODE: "code",
 }
 _MOST_ENTITIES = 100
-"""Maximum number of entities of one message. Telegram ignores further ones."""
+"""Maximum number of entities of one message. Telegram ignores further entities."""
 
 
 def _styled(source: str, offset: int) -> tuple[str, list[Json]]:
@@ -204,7 +204,7 @@ def _answering(segments: Segments) -> Json:
     reply = next((segment for segment in segments if isinstance(segment, Reply)), None)
     if reply is None or not native_message_id(reply.message_id).isdecimal():
         return {}
-    # If the message has been deleted meanwhile, the answer is still sent to the chat.
+    # If the message was deleted in the meantime, the answer is sent to the chat all the same.
     parameters = {"message_id": _number(reply.message_id), "allow_sending_without_reply": True}
     return {"reply_parameters": parameters}
 

@@ -2,8 +2,8 @@
 
 Chromium's own sandbox confines the processes that read the page: they have no files, no network and
 few system calls. The sandbox does not work for root. If the bot runs as root, Chromium runs as a
-user of its own that owns nothing but the folder of this page. Chromium gets none of the bot's
-environment variables, because they may hold keys.
+separate user who owns nothing but the folder of this page. Chromium gets none of the bot's
+environment variables, because they may contain keys.
 """
 
 import os
@@ -41,7 +41,7 @@ _BECOME_USER = (
 
 
 class CannotConfine(NekroError):
-    """Chromium cannot be started with its sandbox. The text says why."""
+    """Chromium cannot be started with its sandbox. The text says the reason."""
 
 
 @asynccontextmanager
@@ -105,7 +105,7 @@ def _new_folder() -> LockedTempFolder:
 
 
 def _prepare(folder: Path, program: str) -> tuple[Path, str]:
-    """Make the home folder of Chromium. Returns it, and the program to start."""
+    """Make the home folder of Chromium. Return this folder and the program to start."""
     home = folder / "home"
     home.mkdir(mode=0o700)
     if os.geteuid() != 0:

@@ -25,7 +25,7 @@ Row = dict[str, Any]
 
 async def config_get(call: CapabilityCall) -> Answer:
     """``config.get``: the value of a dotted key in the plugin's configuration. If the plugin has no
-    such key, the value in `BotView.facts`; if that has none either, the given default."""
+    such key, the value in `BotView.facts`. If both have none, the given default."""
     key = call.text("key", needed=True)
     for values in (call.plugin.settings, call.bot.facts()):
         exists, value = _value_at(values, key)

@@ -51,7 +51,7 @@ async def trigger(call: CapabilityCall) -> Answer:
 
 
 async def reply(call: CapabilityCall) -> Answer:
-    """``maisaka.reply.generate``: has the model write a reply with the bot's persona. The reply is
+    """``maisaka.reply.generate``: lets the model write a reply with the bot's persona. The reply is
     returned and not sent. Raises `CapabilityError` if a hook stops the reply."""
     chat, bot = call.chat(), call.bot
     records = await bot.store.messages.newest(chat, _HISTORY)

@@ -124,7 +124,7 @@ async def _picture_of(call: CapabilityCall, page: Any, html: str) -> bytes:
 
 
 def _fetch_route(call: CapabilityCall, *, network: bool) -> Callable[[Any], Awaitable[None]]:
-    """Make the function that answers a page's requests.
+    """Make the function that answers the requests of a page.
 
     Chromium itself could reach servers on this machine, and parts of the page may come from the
     model or a stranger. So Chromium loads nothing from the network: the bot's fetcher loads the
@@ -218,8 +218,8 @@ def _cut(line: str) -> list[str]:
 
 
 def _font() -> Any:
-    """The CJK font from the package `cvttf_NotoSansCJK_Regular`. If it is not installed, Pillow's
-    Latin font."""
+    """The CJK font from the package `cvttf_NotoSansCJK_Regular`. If the package is not installed,
+    Pillow's Latin font."""
     wheel = find_spec("cvttf_NotoSansCJK_Regular")
     if wheel is None or wheel.origin is None:
         return ImageFont.load_default(20)

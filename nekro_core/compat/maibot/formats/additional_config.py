@@ -1,4 +1,4 @@
-"""Makes the ``additional_config`` of a message: the values with which MaiBot's adapters say where a
+"""Makes the ``additional_config`` of a message. With these values MaiBot's adapters say where a
 message came from and where an answer goes."""
 
 from collections.abc import Mapping
@@ -8,9 +8,9 @@ from nekro_core.chat import ChatKey, ChatKind, Notice, Role, Segment
 
 _QQ = "qq"
 _NOTICES: Mapping[str, str] = {"join": "group_increase", "leave": "group_decrease"}
-"""Kinds of notices that have another name in OneBot."""
+"""Kinds of notices whose name in OneBot is another one."""
 _NOTIFY = frozenset({"poke", "lucky_king", "honor", "title", "input_status", "profile_like"})
-"""Kinds of notices that OneBot sends as the sub type of ``notify``."""
+"""Kinds of notices that OneBot sends as a sub type of ``notify``."""
 
 
 def additional_config(

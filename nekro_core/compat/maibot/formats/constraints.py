@@ -1,4 +1,4 @@
-"""Makes checks by pydantic of the limits in a JSON Schema, such as ``minimum`` and ``pattern``."""
+"""Checks the limits in a JSON Schema, such as ``minimum`` and ``pattern``, with pydantic."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ _LONGEST_PATTERN = 1000
 
 
 def limited(annotation: Any, schema: Mapping[str, Any]) -> Any:
-    """Add the limits of a schema to the type of its values. Limits of another type's values are
+    """Add the limits of a schema to the type of its values. Limits for values of another type are
     left out."""
     kind = schema.get("type")
     checks: list[Any] = []
@@ -37,7 +37,7 @@ def limited(annotation: Any, schema: Mapping[str, Any]) -> Any:
 
 
 def limits_of(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The limits among the keys of a schema, without invalid ones."""
+    """Return the limits among the keys of a schema, without invalid limits."""
     names = (*NUMBER_LIMITS, *LENGTH_LIMITS)
     made = {name: schema[name] for name in names if is_limit(schema.get(name))}
     if isinstance(schema.get("pattern"), str):
@@ -50,7 +50,7 @@ def limits_of(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_limit(value: Any) -> TypeGuard[int | float]:
-    """Whether a value may be a limit: a finite number."""
+    """Return True if a value may be a limit: a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -81,9 +81,10 @@ def _lengths(schema: Mapping[str, Any], least: str, most: str) -> list[Any]:
 
 
 def _pattern_check(pattern: Any) -> Callable[[str], str] | None:
-    """A check of a regular expression, with a limit of time; None for an invalid pattern.
+    """Make a check with a regular expression and a time limit. Return None if the pattern is
+    invalid.
 
-    Pydantic's own patterns know no look-ahead, which authors use.
+    Pydantic's own patterns have no look-ahead, which authors use.
     """
     if not isinstance(pattern, str) or not pattern or len(pattern) > _LONGEST_PATTERN:
         return None
@@ -119,7 +120,7 @@ def _one_of(choices: Any) -> Callable[[Any], Any]:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Whether two JSON values are equal. `True` is not 1."""
+    """Return True if two JSON values are equal. `True` does not equal 1."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 

@@ -2,9 +2,9 @@
 parameter: the model or the host.
 
 MaiBot gives each tool ``user_id``, ``group_id``, ``stream_id`` and so on. Many tools declare such a
-name as a parameter. Some of them mean somebody else: ``open_private_chat(user_id, message)``. Other
-tools describe the value that the host gives anyway: "the id of the current chat". The description
-of the parameter shows which of the two it is.
+name as a parameter. Some tools mean another person or chat: ``open_private_chat(user_id,
+message)``. Other tools describe the value that the host gives anyway: "the id of the current chat".
+The description of the parameter shows which of these two cases it is.
 """
 
 import re
@@ -18,7 +18,7 @@ from nekro_core.tools.outcome import ToolFailure
 _CHATS = ("stream_id", "chat_id", "group_id")
 """Parameters that name a chat."""
 _KNOWN_HERE = frozenset({*_CHATS, "platform"})
-"""Parameters that a model may always leave out: the host knows the current value."""
+"""Parameters that a model may always leave out, because the host knows the present value."""
 _CLAUSE = re.compile(r"[,，;；。()（）\n]|\.\s")
 _ABOUT_DEFAULT = re.compile(
     r"默认|留空|缺省|不填|不传|为空|省略|可选|如果|若|デフォルト|省略"
@@ -34,7 +34,8 @@ _IN_THIS_CHAT = re.compile(
     r"|\b(?:of|in) (?:the current|this) (?:chat|group|channel|session|conversation)",
     re.IGNORECASE,
 )
-"""Words about a person of the current chat: the chat is the current one, and not the person."""
+"""Words about a person of the current chat. They mean that the chat is the current one; the person
+may be any member."""
 _CURRENT = re.compile(
     r"当前|本群|此群|本聊天|本会话|所在|发起|请求者|请求人|调用者|提问|询问者|说话人|发言|发送者|发送人"
     r"|触发|自己|本人|現在の|発言者|依頼者"
@@ -45,12 +46,11 @@ _CURRENT = re.compile(
 
 
 def set_by_model(schema: Mapping[str, Any]) -> frozenset[str]:
-    """The host's names among a tool's parameters that the model sets.
+    """Return those of the host's names among a tool's parameters that the model sets.
 
-    A name stays the host's if the parameter's description says that it is the person who asks or
-    the current chat. Text about a default, such as "empty for the current group", does not count. A
-    ``message`` is the model's unless it is an object: an object is the message that the bot
-    answers.
+    The host sets a name if the parameter's description says that it is the person who asks or the
+    current chat. Text about a default, such as "empty for the current group", does not count. The
+    model sets a ``message`` unless it is an object: an object is the message that the bot answers.
     """
     chosen = set()
     for name in HOST_NAMES & set(schema["properties"]):
@@ -80,7 +80,7 @@ def optional_here(schema: Mapping[str, Any]) -> dict[str, Any]:
 def given_by_host(
     host: Mapping[str, Any], given: Mapping[str, Any], schema: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The arguments from the host: all of ``host`` but those that the model has set.
+    """Return the arguments from the host: all of ``host`` except those that the model has set.
 
     An optional argument that the model set to an empty value counts as not set. A value is
     converted to a whole number if the tool declares one.
@@ -98,7 +98,8 @@ def given_by_host(
 def within_chat(
     given: Mapping[str, Any], names: Collection[str], chat: ChatKey, *, anywhere: bool
 ) -> dict[str, Any]:
-    """Check that the model has named no chat in which the plugin may not act. Raises `ToolFailure`.
+    """Check that the model has not named a chat in which the plugin may not act. Raises
+    `ToolFailure`.
 
     Args:
         given: The arguments that the model has set.
@@ -107,8 +108,8 @@ def within_chat(
         anywhere: Whether the operator lets the plugin act in other chats.
 
     Returns:
-        The arguments. Where the model named this chat by the platform's id instead of its key, or
-        the other way round, the argument has the form that plugins expect.
+        The arguments. If the model named this chat by the platform's id instead of its key, or the
+        other way round, the argument has the form that plugins expect.
     """
     made = dict(given)
     group = "" if chat.kind is ChatKind.PRIVATE else chat.native_id

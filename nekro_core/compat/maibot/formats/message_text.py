@@ -29,9 +29,9 @@ def mention_text(mention: Mention) -> str:
 
 
 def leading_call(segments: Sequence[Segment], account: str) -> str:
-    """The text at the beginning of a message that only says to whom it is written: mentions of the
-    bot's account, and the mention of the person to whose message it replies, which QQ adds by
-    itself. A command may follow it."""
+    """Return the text at the beginning of a message that only says whom the message is for:
+    mentions of the bot's account, and the mention of the person to whose message it replies (QQ
+    adds this mention automatically). A command may follow this text."""
     meant = {account}
     lead = []
     for each in segments:

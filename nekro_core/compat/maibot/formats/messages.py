@@ -106,7 +106,7 @@ def message_of(
         record: The message.
         adapter: The adapter of its chat.
         account: The platform's id of the bot's account.
-        group_name: The name of the group; its id if empty.
+        group_name: The name of the group. If it is empty, the group's id is used.
         inherited: See `additional_config`.
         binary: Whether to add the bytes of the media as base64.
     """
@@ -131,7 +131,7 @@ def message_of(
                 "platform": platform_of(adapter),
                 "user_id": sender.user_id,
                 "user_nickname": sender.name,
-                # A chat shows one name of a person. It is the name in the group, if there is one.
+                # A chat shows only one name of a person: the name in the group, if there is one.
                 "user_cardname": sender.name,
             },
             "group_info": {
@@ -265,7 +265,7 @@ def _bytes_of(media: Media) -> str:
     try:
         return base64.b64encode(Path(media.path).read_bytes()).decode() if media.path else ""
     except OSError:
-        return ""  # the file was deleted because of the media quota
+        return ""  # the file was deleted because of the quota for media
 
 
 def _node(message: ForwardedMessage) -> dict[str, Any]:

@@ -30,7 +30,8 @@ _ROLES = {name: role for role, name in _ITEM_TYPES.items()}
 PLAN_TIME, REPLY_TIME = "时间", "当前时间"
 """The words that MaiBot writes before the time in the prompts of planners and of repliers."""
 Change = tuple[int | None, PromptMessage]
-"""A message of a changed prompt, and its place in the original prompt; None for a new message."""
+"""A message of a changed prompt, and its place in the original prompt. The place of a new message
+is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ class ShownPrompt:
 
     @classmethod
     def of(cls, messages: Sequence[PromptMessage], now: datetime, label: str) -> "ShownPrompt":
-        """Show a prompt. ``label`` is the word before the time: MaiBot has one for planners and one
-        for repliers."""
+        """Show a prompt. ``label`` is the word before the time. MaiBot has one word for planners
+        and another for repliers."""
         time = PromptMessage.of("user", f"{label}：{now:%Y-%m-%d %H:%M:%S}")
         originals = (*messages, time)
         shown = message_dicts(originals)
@@ -65,7 +66,8 @@ class ShownPrompt:
             for place, each in merged
             if each is not self.originals[last]
         ]
-        # A plugin that returns no message has left out the argument by mistake.
+        # A plugin that returns no messages has forgotten the argument, so the original prompt is
+        # used.
         return tuple(_joined(kept)) if kept else self.originals[:last]
 
 
@@ -158,8 +160,8 @@ def _text_of(item: Mapping[str, Any]) -> str:
 def _combined(
     originals: Sequence[PromptMessage], base: list[Change], other: list[Change]
 ) -> list[Change]:
-    """Apply the changes of ``other`` to ``base``. Both were made from the same prompt, by different
-    plugins or by one."""
+    """Apply the changes of ``other`` to ``base``. Both come from the same prompt, and were made by
+    different plugins or by one plugin."""
     kept = {place for place, _ in other}
     new_words = {
         place: each for place, each in other if place is not None and each is not originals[place]
@@ -218,7 +220,8 @@ def _words(message: PromptMessage) -> str:
 
 
 def with_words(messages: Sequence[PromptMessage], text: str) -> tuple[PromptMessage, ...]:
-    """Add words to the newest message of the user. If there is none, they become one."""
+    """Add words to the newest message of the user. If there is no such message, make one of the
+    words."""
     if not text:
         return tuple(messages)
     added = PromptMessage.of("user", text)

@@ -69,9 +69,9 @@ def changed_functions(
 ) -> tuple[Function, ...]:
     """Apply a plugin's changes of function dicts.
 
-    A function can be left out or described in another way. A function is added only if it is among
-    ``callable_names``: nothing would carry out the calls of another one. If there were no
-    functions, because the model writes code, none are added.
+    A plugin can leave out a function or describe it in another way. A function is added only if it
+    is among ``callable_names``, because calls of any other function would not be carried out. If
+    there were no functions, because the model writes code, no function is added.
     """
     if not functions or not isinstance(now, list) or now == before:
         return tuple(functions)

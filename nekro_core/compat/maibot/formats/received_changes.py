@@ -14,8 +14,8 @@ def rewritten(
 ) -> Segments | None:
     """Apply the changes of a message's text and mentions.
 
-    Pictures and other media stay, because the record's files must stay known to an erasure. A
-    plugin that does not want them hides the message.
+    Pictures and other media stay, because an erasure must still find the files of the record. A
+    plugin that does not want the media can hide the message.
 
     Args:
         segments: The segments of the message.
@@ -56,7 +56,7 @@ def _of_raw(segments: Segments, raw: Any) -> Segments | None:
 
 
 def _names(shown: Mapping[str, Any], given: Any) -> bool:
-    """Whether a dict is that of a segment, or names the same medium."""
+    """Return True if a dict is the dict of a segment, or names the same medium."""
     if shown == given:
         return True
     number = shown.get("hash")

@@ -56,8 +56,8 @@ def _with_items(
 ) -> ToolReturn | ToolReturnMedia:
     media: list[ResultMedia] = []
     texts: list[str] = []
-    # A place counts texts too, not only media, because a plugin may tell the model at which place
-    # of the list an item is.
+    # A place counts texts too, not only media, because a plugin may tell the model the place of an
+    # item in the list.
     for place, item in enumerate(items[:_MAX_ITEMS], 1):
         if not isinstance(item, Mapping):
             continue
@@ -97,8 +97,8 @@ def _medium(place: int, kind: str, item: Mapping[str, Any]) -> ResultMedia:
 
 
 def _content(kind: str, mime: str, encoded: str, uri: str) -> Content | str | None:
-    """The content of an image or a sound. If it cannot be shown, a text with the reason. For any
-    other item, None."""
+    """Return the content of an image or a sound. If it cannot be shown, return a text with the
+    reason. For any other item, return None."""
     picture = kind == "image" or (kind == "binary" and mime.startswith("image/"))
     if picture and not encoded and uri.startswith(("http://", "https://")):
         return ImageContent(url=uri)

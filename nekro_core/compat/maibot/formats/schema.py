@@ -19,7 +19,7 @@ from nekro_core.tools.schema import UnsupportedType, converter, type_text
 from nekro_core.tools.tool import REQUIRED, Parameter
 
 HOST_NAMES = frozenset({"stream_id", "chat_id", "group_id", "user_id", "platform", "message"})
-"""Arguments that the host fills in. They are left out of the schemas, so that no model can set
+"""Arguments that the host fills in. They are left out of the schemas, so the model cannot set
 them."""
 
 _TYPES = {
@@ -153,7 +153,7 @@ def _property(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
         alternatives = [_property(each, depth + 1) for each in schema["anyOf"]]
         return {"anyOf": alternatives, "description": str(schema.get("description") or "")}
     several = schema.get("type")
-    if isinstance(several, list | tuple):  # ["string", "null"] becomes a string
+    if isinstance(several, list | tuple):  # a type such as ["string", "null"] becomes "string"
         named = [each for each in several if _type(each) != "null"]
         schema = {**schema, "type": named[0] if named else "string"}
     kind = _type(schema.get("type"))
@@ -228,7 +228,7 @@ def _object_type(schema: Mapping[str, Any], depth: int) -> Any:
         inner = _annotation(each, depth + 1)
         fields[name] = Required[inner] if name in required else NotRequired[inner]
     make: Any = TypedDict
-    made = make("dict", fields)  # this form allows keys that are no identifiers
+    made = make("dict", fields)  # this form allows keys that are not identifiers
     made.__pydantic_config__ = ConfigDict(extra="forbid" if extra is False else "allow")
     return made
 
@@ -246,7 +246,7 @@ def _converter(annotation: Any) -> Any:
 
 def python_name(name: str, taken: Container[str], prefix: str = "p") -> str:
     """Convert a plugin's name to a similar Python identifier that is not in ``taken``."""
-    normal = unicodedata.normalize("NFKC", name)  # as Python does with names
+    normal = unicodedata.normalize("NFKC", name)  # Python normalizes names in this way
     clean = "".join(each if f"a{each}".isidentifier() else "_" for each in normal) or "_"
     if not clean.isidentifier() or clean.startswith("_ctx"):
         clean = f"{prefix}_{clean}"

@@ -1,6 +1,6 @@
-"""Writes a JSON Schema without references, and one that allows null without null.
+"""Replaces references in a JSON Schema, and merges alternatives with null.
 
-Pydantic's ``model_json_schema()``, which plugins pass as parameters, has both.
+The schemas of pydantic's ``model_json_schema()``, which plugins pass as parameters, have both.
 """
 
 from collections.abc import Mapping

@@ -15,8 +15,8 @@ async def changed_segments(
 ) -> Segments:
     """Apply a plugin's changes of the dicts of a message.
 
-    A dict that is unchanged keeps its segment, with its media: the dict has no media. Only the
-    other dicts are converted.
+    A dict has no media. So a dict that is unchanged keeps its segment, with its media. Only changed
+    dicts are converted.
 
     Args:
         ctx: The context of the chat.
@@ -49,7 +49,8 @@ async def changed_segments(
 
 
 def with_text(segments: Segments, before: str, now: Any) -> Segments:
-    """Replace the text of a message if a plugin has changed it. The other segments follow it."""
+    """Replace the text of a message if a plugin has changed it. The other segments come after the
+    text."""
     if not isinstance(now, str) or now == before:
         return segments
     others = tuple(each for each in segments if not isinstance(each, Text))
@@ -57,7 +58,7 @@ def with_text(segments: Segments, before: str, now: Any) -> Segments:
 
 
 def _is_same(shown: Mapping[str, Any], given: Any) -> bool:
-    """Whether a dict is the unchanged dict of a segment, or names the same medium."""
+    """Return True if a dict is the unchanged dict of a segment, or names the same medium."""
     if shown == given:
         return True
     if not isinstance(given, Mapping):

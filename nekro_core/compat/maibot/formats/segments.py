@@ -154,8 +154,8 @@ async def medium_from(ctx: AgentCtx, kind: str, given: Any, name: str = "") -> S
 
 
 def _path_in(text: str) -> str:
-    """The path in a text such as ``file:///tmp/song.mp3`` or ``/tmp/song.mp3``; empty for any other
-    text. Whether the plugin may send the file is decided where it is read."""
+    """Return the path in a text such as ``file:///tmp/song.mp3`` or ``/tmp/song.mp3``; empty for
+    any other text. The code that reads the file decides whether the plugin may send it."""
     path = unquote(text[7:]) if text.startswith("file://") else text
     return path if path.startswith("/") and len(path) <= _LONGEST_PATH else ""
 

@@ -100,7 +100,7 @@ def _log_given_up(plugin: MaiBotPlugin, component: MaiBotComponent, seconds: flo
 
 
 def has_call(component: MaiBotComponent) -> bool:
-    """Whether a command has a pattern or an alias with which a message can call it."""
+    """Return True if a command has a pattern or an alias with which a message can call it."""
     return bool(_pattern_of(component) or component.words("aliases"))
 
 

@@ -37,7 +37,7 @@ HOOKS: Mapping[str, str] = {
     "jargon.extract.before_persist": "not: no jargon is learned here",
     "jargon.inference.before_finalize": "not: no jargon is learned here",
 }
-"""All hooks of MaiBot. The text says whether a hook works here."""
+"""All hooks of MaiBot. The text says whether the hook works here."""
 
 EVENTS: Mapping[str, str] = {
     "on_start": "works",
@@ -80,8 +80,8 @@ class HookRunner:
         self._plugins = plugins
 
     def any(self, *names: str) -> bool:
-        """Whether a plugin has a handler for one of these hooks or events. This must be fast,
-        because it is called for every received and every sent message."""
+        """Return True if a plugin has a handler for one of these hooks or events. This must be
+        fast, because it is called for every received and every sent message."""
         return any(
             each.metadata.get("hook") in names or event_type(each) in names
             for plugin in self._plugins
@@ -173,7 +173,7 @@ class HookRunner:
         """Run a handler, which may change ``arguments``. Returns an outcome if the handler aborted
         the hook; None otherwise."""
         failed: list[BaseException] = []
-        # Handlers in MaiBot get a copy: what they change in place has no effect.
+        # In MaiBot, handlers get a copy of the arguments. So a change in place must have no effect.
         value = await self._call(plugin, each, deepcopy(arguments), ctx, failed)
         if failed and _word(each, "error_policy") == "abort":
             return HookOutcome(arguments, aborted=True)
@@ -225,7 +225,8 @@ def event_type(component: MaiBotComponent) -> str:
 
 
 def is_replaced(component: MaiBotComponent, components: Iterable[MaiBotComponent]) -> bool:
-    """Whether an event handler is not called because the plugin has a hook for the same moment.
+    """Return True if an event handler is not called because the plugin has a hook for the same
+    moment.
 
     MaiBot 1.3 does not run ``on_message``; it runs the hook ``chat.receive.after_process`` instead.
     A plugin for several versions of MaiBot has both, and would answer each message twice. The
@@ -265,7 +266,7 @@ def _about(ctx: AgentCtx | None) -> Mapping[str, Any]:
 
 
 def _words_of(message: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The texts of a message that event handlers also get as arguments of their own."""
+    """Return the texts of a message that event handlers also get as separate arguments."""
     if message is None:
         return {}
     text = message.get("plain_text")

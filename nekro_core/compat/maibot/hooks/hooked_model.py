@@ -91,8 +91,9 @@ class HookedModel:
         return AgentCtx(services=self._bot.services, chat=key)
 
     async def _changed_request(self, request: ChatRequest, ctx: AgentCtx | None) -> ChatRequest:
-        """Run the hooks before a request. One request of a turn stands for MaiBot's two requests:
-        of the planner, which chooses tools, and of the replyer, which writes the answer."""
+        """Run the hooks before a request. One request of a turn takes the place of two requests of
+        MaiBot: one of the planner, which chooses tools, and one of the replyer, which writes the
+        answer."""
         if self._hooks.any(_PLANNER, _PLAN_EVENT):
             request = await self._plan(request, ctx)
         if self._hooks.any(_REPLYER):
@@ -159,8 +160,8 @@ class HookedModel:
         return outcome.kwargs
 
     async def _tools(self, ctx: AgentCtx | None) -> dict[str, tuple[Tool, dict[str, Any]]]:
-        """The tools of a chat and their function dicts, by the names of the functions. They are
-        shown to plugins if the model writes code, because the request then has no functions."""
+        """Return the tools of a chat and their function dicts, by the names of the functions.
+        Plugins get these if the model writes code, because the request then has no functions."""
         registry = self._plugins.registry
         if ctx is None or registry is None:
             return {}

@@ -29,8 +29,8 @@ class InboundMessages:
     """Passes received messages to the MaiBot plugins.
 
     The handlers of all plugins must run in one common order, and a message must run at most one
-    command. So the methods are mounted on every plugin, but only those on the first plugin do the
-    work, for all plugins.
+    command. So the methods are mounted on every plugin, but only the methods on the first plugin do
+    the work, for all plugins.
     """
 
     bot: BotView
@@ -78,13 +78,13 @@ class InboundMessages:
         signal = None
         if not message.from_history and message.notice is None:
             signal = await self._command(seen, ctx)
-        # A message that a command has handled is no event, so that it is not answered twice.
+        # A message that a command has handled starts no event. So it is not answered twice.
         if signal is None and await self._event_ends(_MESSAGE_EVENT, seen, ctx):
             signal = MsgSignal.BLOCK_ALL
         return signal
 
     async def _event_ends(self, event: str, seen: "_SeenMessage", ctx: AgentCtx) -> bool:
-        """Run the handlers of an event. Returns whether a handler has ended it."""
+        """Run the handlers of an event. Return True if a handler has ended the event."""
         if not self.hooks.any(event):
             return False
         done = await self.hooks.event(event, event_message_of(seen.shown), ctx=ctx)
@@ -99,7 +99,7 @@ class InboundMessages:
             record = await self._record_of(message)
             if record is None or record.recalled:
                 return
-            # A voice of the message may have got its transcript meanwhile.
+            # A voice of the message may have been transcribed in the meantime.
             same = len(record.segments) == len(message.segments)
             segments = seen.applied_to(record.segments if same else message.segments)
             if segments is None or await stored.reword(record, segments) is not None:
@@ -137,7 +137,7 @@ class _SeenMessage:
 
     @property
     def changed(self) -> bool:
-        """Whether a plugin has changed the content."""
+        """True if a plugin has changed the content."""
         return self.applied_to(self._segments) is not None
 
     def applied_to(self, segments: Segments) -> Segments | None:

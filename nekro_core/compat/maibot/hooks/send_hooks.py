@@ -21,14 +21,14 @@ _EVENT = "post_send_pre_process"
 _BEFORE_SEND = (*_OF_REPLIES, *_OF_SENDS, _EVENT)
 _AFTER_SEND = ("send_service.after_send", "post_send", "after_send")
 _in_handler: ContextVar[bool] = ContextVar("nekro_maibot_sending", default=False)
-"""Whether a handler of a send hook is running. The hooks do not run for a message that such a
+"""True while a handler of a send hook is running. The hooks do not run for a message that such a
 handler sends."""
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A message while it is sent. Plugins recognize it in later hooks by its time and by the values
-    that they put into its ``additional_config``."""
+    """A message that is being sent. Plugins recognize it in later hooks by its time and by the
+    values that they put into its ``additional_config``."""
 
     chat: ChatKey
     message_id: str
@@ -65,7 +65,7 @@ class SendHooks:
         draft = _Draft(chat_key, f"draft-{uuid4().hex}", self._bot.wall())
         _draft.set(draft)
         if all(isinstance(each, Text) for each in segments):
-            # What a plugin sends itself is no reply of the model.
+            # A message that a plugin itself sends is not a reply of the model.
             by_model = bool(run_id) and current_call() is None
             for name in _OF_REPLIES if by_model else _OF_REPLIES[1:]:
                 if not self._hooks.any(name):
@@ -93,12 +93,13 @@ class SendHooks:
     ) -> Segments | None:
         """Run a hook of the send service. Returns the segments to send; None if nothing is sent.
 
-        What goes out is ``raw_message``. The texts beside it describe the message, so a change of
-        them has no effect.
+        The message that is sent is made from ``raw_message``. The texts beside it only describe the
+        message, so a change of these texts has no effect.
         """
         if not self._hooks.any(name):
             return segments
-        # With their bytes, because a hook may send a medium again in a message of its own.
+        # The media are shown with their bytes, because a hook may send a medium again as a separate
+        # message.
         shown = self._shown(draft, segments, binary=True)
         about = {"message": shown, "stream_id": ctx.chat_key, **_options(shown, segments)}
         done = await self._hooks.hook(name, about, ctx=ctx)
@@ -187,7 +188,8 @@ def _options(shown: Mapping[str, Any], segments: Segments) -> dict[str, Any]:
 
 
 def _with_reply(segments: Segments, before: Mapping[str, Any], now: Mapping[str, Any]) -> Segments:
-    """Apply a change of ``set_reply`` and ``reply_message_id``. A reply alone is no message."""
+    """Apply a change of ``set_reply`` and ``reply_message_id``. A message that has only a reply is
+    not sent."""
     keys = ("set_reply", "reply_message_id")
     others = tuple(each for each in segments if not isinstance(each, Reply))
     if not others:

@@ -6,12 +6,12 @@ from nekro_core.compat.maibot.plugin.components import MaiBotComponent
 
 
 def is_limited(component: MaiBotComponent) -> bool:
-    """Whether a component may be used in some chats only."""
+    """Return True if a component may be used only in some chats."""
     return _scope(component) != "all" or bool(component.words("allowed_session"))
 
 
 def serves(component: MaiBotComponent, chat: ChatKey) -> bool:
-    """Whether a component may be used in a chat.
+    """Return True if a component may be used in a chat.
 
     ``chat_scope`` is ``group``, ``private`` or ``all``. An entry of ``allowed_session`` is the id
     of a stream, the platform's id of the chat, or both the platform and the id: ``qq:10001``,

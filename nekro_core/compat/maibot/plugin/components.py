@@ -81,7 +81,7 @@ class MaiBotComponent:
         return bool(value)
 
     def number(self, key: str, default: int = 0) -> int:
-        """An option as a whole number; the default if it is no number."""
+        """An option as a whole number; the default if the option is not a number."""
         try:
             return int(self.metadata.get(key) or default)
         except (TypeError, ValueError):

@@ -45,7 +45,8 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def is_enabled(values: Mapping[str, Any]) -> bool:
-    """Whether the plugin may be loaded: True unless ``[plugin] enabled`` is false."""
+    """Return False if ``[plugin] enabled`` is false, so that the plugin is not loaded. Otherwise
+    return True."""
     section = values.get("plugin")
     return not (isinstance(section, Mapping) and section.get("enabled") is False)
 
@@ -54,10 +55,10 @@ def normalized(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """Check the values with the plugin's ``normalize_plugin_config``, which adds missing values. If
     there are no values, it gets the plugin's defaults.
 
-    A ``normalize_plugin_config`` of the plugin's own gets the values as the file has them, also of
-    an older version, because it may move them to new places. If the plugin has none, or if its own
-    fails, values of another version are first merged into the defaults. Raises
-    `MaiBotConfigError`.
+    If the plugin has its own ``normalize_plugin_config``, this method gets the values as they are
+    in the file, also those of an older version, because it may move them to new places. If the
+    plugin has none, or if its own fails, values of another version are first merged into the
+    defaults. Raises `MaiBotConfigError`.
     """
     if not hasattr(instance, "normalize_plugin_config"):
         return _with_legacy_defaults(legacy_defaults(instance), values)
@@ -69,7 +70,7 @@ def normalized(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
             made, _ = instance.normalize_plugin_config(values)
         else:
             made, _ = instance.normalize_plugin_config(_moved(instance, defaults, values))
-    except Exception as error:  # a plugin's model may raise anything
+    except Exception as error:  # a plugin's model may raise any exception
         text = " ".join(str(error).split())
         raise MaiBotConfigError(f"{FILE_NAME}: {text[:600]}") from error
     return dict(made)
@@ -102,15 +103,15 @@ def _moved(
 
 
 def has_own_normalization(instance: Any) -> bool:
-    """Whether the plugin has a ``normalize_plugin_config`` of its own."""
+    """Return True if the plugin has its own ``normalize_plugin_config``."""
     method = getattr(type(instance), "normalize_plugin_config", None)
     return getattr(method, "__module__", "") != "maibot_sdk.plugin"
 
 
 def save(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> Path | None:
-    """Write the values ``new`` over the values ``old`` of a file. If the file has values that
-    ``new`` has not, or has otherwise, it is first copied to a file beside it. Returns the path of
-    the copy. Raises as `write`."""
+    """Write the values ``new`` over the values ``old`` of a file. If a value of the file is missing
+    or different in ``new``, the file is first copied to a file beside it. Returns the path of the
+    copy. Raises the same errors as `write`."""
     copied = _copy(path, version_of(old)) if path.exists() and _loses(old, new) else None
     write(path, new)
     return copied
@@ -152,7 +153,8 @@ def _defaults_of(instance: Any) -> Mapping[str, Any]:
 
 
 def write(path: Path, values: Mapping[str, Any]) -> None:
-    """Write the values to the file and preserve its comments. Raises as `new_text`."""
+    """Write the values to the file and preserve its comments. Raises the same errors as
+    `new_text`."""
     text = new_text(path, values)
     new_file = path.with_name(f".{path.name}.new")
     new_file.write_text(text, encoding="utf-8")

@@ -16,11 +16,11 @@ _MOST_FILES, _MOST_BYTES = 500, 1024 * 1024
 
 
 def own_name_of(folder: Path) -> str:
-    """The name under which the plugin's files import the plugin's own modules, for example
-    ``plugins.flowers``; empty if they do not.
+    """Return the name under which the plugin's files import the plugin's own modules, for example
+    ``plugins.flowers``; empty if they do not use such a name.
 
-    The folder of the author may have another name than the folder here, for example without
-    ``-main``. Its name counts if no other plugin here has it, and if this folder has the module.
+    The folder may have had another name at its author, for example without ``-main``. The author's
+    name is used if no other plugin here has it, and if this folder contains the module.
     """
     for name, module in _imports(folder):
         if name == folder.name:

@@ -17,14 +17,14 @@ from nekro_core.plugins.forms.fields import FormField
 from nekro_core.plugins.forms.from_schema import fields_of_schema
 
 _HIDDEN = ("enabled", "config_version")
-"""Values of the section ``plugin`` that a form leaves out: the bot's own switch takes the place of
-the first, and the plugin writes the second."""
+"""Values of the section ``plugin`` that a form leaves out. The bot has its own switch in place of
+``enabled``, and the plugin itself writes ``config_version``."""
 _DEEPEST = 6
 
 
 class MaiBotConfiguration:
-    """The configuration of one plugin; see `PluginConfiguration`. ``changed`` gives the values of
-    the file to the plugin."""
+    """The configuration of one plugin; see `PluginConfiguration`. ``changed`` lets the plugin read
+    the values of the file."""
 
     def __init__(self, plugin: MaiBotPlugin, changed: Callable[[], Awaitable[None]]) -> None:
         self._plugin = plugin
@@ -78,8 +78,9 @@ class MaiBotConfiguration:
 
 
 def schema_of(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON schema of a plugin's configuration: of its model, else of the page that it
-    describes, else of its old ``config_schema``, else of its present values."""
+    """Return the JSON schema of a plugin's configuration. It is made from the plugin's model; if
+    there is none, from the page that the plugin describes; if there is none, from its old
+    ``config_schema``; and if there is none, from its present values."""
     find = getattr(type(instance), "get_config_model", None)
     model = find() if find is not None else None
     page = _page(instance)
@@ -166,8 +167,8 @@ _JSON_TYPES: Mapping[type, str] = {
 
 
 def _of_legacy(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    """The schema of an old plugin's ``config_schema``: sections with objects that describe a field
-    each."""
+    """Return the schema for an old plugin's ``config_schema``: sections with objects, each of which
+    describes a field."""
     made: dict[str, Any] = {}
     for name, each in schema.items():
         if isinstance(each, Mapping):
@@ -184,7 +185,7 @@ def _of_legacy(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
 
 
 def _of_value(value: Any, depth: int) -> dict[str, Any]:
-    """The schema that fits a present value."""
+    """Return a schema that fits a present value."""
     if isinstance(value, Mapping):
         if depth >= _DEEPEST:
             return {}

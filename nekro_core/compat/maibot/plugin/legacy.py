@@ -1,5 +1,6 @@
-"""Reads what the SDK's adapter for plugins from before the SDK leaves out: the defaults of their
-configuration, and the parameters and instructions of their actions and tools."""
+"""Reads data of old plugins that the SDK's adapter leaves out: the defaults of their configuration,
+and the parameters and instructions of their actions and tools. Old plugins are those written before
+the SDK."""
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
@@ -22,7 +23,7 @@ def legacy_factory(module: Any, folder: Path) -> Callable[[], Any] | None:
         return None
     from maibot_sdk.compat.legacy_adapter import LegacyPluginAdapter  # noqa: PLC0415 - rare
 
-    # The SDK's base class does not have these. Many plugins read their configuration to decide
+    # The SDK's base class lacks these attributes. Many plugins read their configuration to decide
     # which components they have.
     for name, value in (("get_config", _get_config), ("plugin_dir", str(folder)), ("config", {})):
         if not hasattr(plugin_class, name):
@@ -44,7 +45,7 @@ def give_legacy_settings(instance: Any, settings: Mapping[str, Any]) -> None:
 
 
 def merged(defaults: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values, with the defaults for those that are missing."""
+    """Return the values, with the defaults for missing values."""
     made = deepcopy(dict(values))
     for key, default in defaults.items():
         if key not in made:
@@ -94,7 +95,8 @@ def _of_action(action: Any, description: str) -> dict[str, Any]:
     return {
         "legacy_action": True,
         "detailed_description": "\n\n".join(filter(None, parts)),
-        # MaiBot's model may leave out any of them: the description says if it may not.
+        # MaiBot's model may leave out any parameter. If a parameter may not be left out, its
+        # description says so.
         "parameters": [
             {"name": str(name), "type": "string", "description": str(about), "required": False}
             for name, about in given.items()
@@ -103,7 +105,7 @@ def _of_action(action: Any, description: str) -> dict[str, Any]:
 
 
 def _of_tool(tool: Any, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The allowed values of parameters, which the adapter leaves out."""
+    """Return the allowed values of parameters, which the SDK's adapter leaves out."""
     declared = getattr(tool, "parameters", None)
     choices = {
         each[0]: list(each[4])
@@ -143,7 +145,7 @@ def _defaults(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """The value as TOML can have it."""
+    """Convert a value to one that TOML can contain."""
     if isinstance(value, Mapping):
         return {str(key): _plain(each) for key, each in value.items() if each is not None}
     if isinstance(value, list | tuple | set | frozenset):

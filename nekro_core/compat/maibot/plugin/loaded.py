@@ -32,8 +32,8 @@ number of frames. If it has more, the component itself raised the error."""
 @dataclass(slots=True)
 class HandlerCall:
     """One call of a handler. A task that the handler has started inherits the call and may run
-    after the handler has ended. Then ``over`` is true, and of ``ctx`` only the person, the chat and
-    the message id are still used."""
+    after the handler has ended. Then ``over`` is true, and only the person, the chat and the
+    message id of ``ctx`` are used."""
 
     ctx: AgentCtx
     over: bool = False
@@ -108,8 +108,8 @@ class MaiBotPlugin:
             return self.components
 
     def is_on(self, component: MaiBotComponent, stream_id: str) -> bool:
-        """Whether a component is switched on in a chat, and may be used in it. With an empty
-        ``stream_id``, whether it is not switched off for all chats."""
+        """Return True if a component is switched on in a chat and may be used in it. With an empty
+        ``stream_id``, return True if the component is not switched off for all chats."""
         marks = {(component.type, component.name, each) for each in ("", stream_id)}
         if marks & self.off:
             return False
@@ -188,8 +188,8 @@ class LoadedPlugins:
         return iter(self.by_id.values())
 
     def is_first(self, plugin: MaiBotPlugin) -> bool:
-        """Whether this plugin was loaded before all others. Work that must be done once for all
-        plugins is done by the methods of the first plugin."""
+        """Return True if this plugin was loaded before all others. Work that must be done once for
+        all plugins is done by the methods of the first plugin."""
         return next(iter(self), None) is plugin
 
     def find(self, name: str) -> MaiBotPlugin | None:

@@ -22,11 +22,11 @@ with."""
 PROVIDED_PLUGINS = frozenset({"maibot-team.napcat-adapter", "maibot-team.snowluma-adapter"})
 """Plugins of MaiBot that are not needed here, because the bot's own OneBot adapter does their work
 and offers their APIs (`nekro_core.compat.maibot.onebot`). If the manifest of a plugin says that it
-needs one of them, in any version, that one counts as installed."""
+needs one of these plugins, in any version, the needed plugin counts as installed."""
 STRICT_REMEDY = (
     "use another version of the plugin, or set NEKRO_PLUGIN__STRICT_HOST_RANGE=false to try it"
 )
-"""What to do if a plugin is refused because of its range of MaiBot versions."""
+"""Tells the operator what to do if a plugin is refused because of its range of MaiBot versions."""
 
 _ID = re.compile(r"[A-Za-z0-9_]+(?:[.-][A-Za-z0-9_]+)+\Z")
 _VERSION = re.compile(r"\d+\.\d+\.\d+\Z")
@@ -126,7 +126,7 @@ def _manifest(folder: Path) -> MaiBotManifest | None:
     try:
         return read_manifest(folder / FILE_NAME)
     except MaiBotManifestError:
-        return None  # loading the plugin reports it
+        return None  # the error is reported when the plugin is loaded
 
 
 def _put_in_order(
@@ -137,7 +137,7 @@ def _put_in_order(
     above: frozenset[Path],
 ) -> None:
     if path in ordered or path in above:
-        return  # it is listed already, or it is in a circle of plugins that need each other
+        return  # the plugin is listed already, or some plugins need each other in a circle
     manifest = manifests[path]
     for needed, _ in manifest.plugins if manifest else ():
         if needed in by_id:
@@ -235,8 +235,8 @@ def _host_warning(problem: str) -> list[PluginProblem]:
 
 @cache
 def _sdk_version() -> str:
-    """The version of the installed SDK. It is cached, because a lookup after a change in the folder
-    of the packages makes the import system store one more record."""
+    """The version of the installed SDK. It is cached: a lookup after a change in the folder of
+    packages would make the import system store one more record."""
     return version("maibot-plugin-sdk")
 
 

@@ -44,7 +44,7 @@ def _installed_ids(plugins: Path) -> set[str]:
         try:
             found.add(read_manifest(each.path.parent / FILE_NAME).plugin_id)
         except MaiBotManifestError:
-            continue  # it cannot be loaded, so no plugin can use it
+            continue  # this plugin cannot be loaded, so no other plugin can use it
     return found
 
 

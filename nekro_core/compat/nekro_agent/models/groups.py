@@ -92,7 +92,7 @@ def replace_groups(
     *,
     embedded: str,
 ) -> None:
-    """Let ``groups`` hold the groups of these settings, and no other ones. See `ModelGroups.of`."""
+    """Make ``groups`` contain exactly the groups of these settings. See `ModelGroups.of`."""
     default = _group(DEFAULT, own)
     if not own.configured:
         default = ModelConfigGroup(GROUP_NAME=DEFAULT, CHAT_MODEL=embedded, BASE_URL=EMBEDDED)

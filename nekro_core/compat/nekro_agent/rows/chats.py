@@ -87,7 +87,7 @@ class DBChatChannel(Row):
     @classmethod
     def made(cls, host: NekroAgentHost, key: ChatKey, first_seen: float = 0.0) -> Self:
         """Make the row of a chat. The chat may have no messages yet. If ``first_seen`` is 0, the
-        bot's own memory of it is used."""
+        time comes from `NekroAgentHost.first_seen`."""
         extra = host.extra_chats.get(str(key))
         at = datetime.fromtimestamp(first_seen or host.first_seen(key)).astimezone()
         began = extra.get("conversation_start_time")

@@ -31,10 +31,10 @@ class FieldLookup:
     value: Any
 
     def holds(self, row: Any) -> bool:
-        """Whether the condition is true for a row."""
+        """Return True if the condition is true for a row."""
         try:
             return LOOKUPS[self.lookup](getattr(row, self.field), self.value)
-        except TypeError:  # a comparison with None or of a text with a number is never true
+        except TypeError:  # a comparison with None, or of a text with a number, is never true
             return False
 
     def where(self, columns: Mapping[str, ColumnCondition]) -> WhereClause | None:
@@ -53,7 +53,7 @@ class ConditionGroup:
     negated: bool = False
 
     def holds(self, row: Any) -> bool:
-        """Whether the condition is true for a row."""
+        """Return True if the condition is true for a row."""
         combine = any if self.any_of and self.parts else all
         return combine(part.holds(row) for part in self.parts) is not self.negated
 
@@ -109,8 +109,8 @@ def _leaf(fields: Mapping[str, object], name: str, value: Any) -> FieldLookup:
 
 
 def loosely_equal(mine: Any, given: Any) -> bool:
-    """Whether a field equals a value. The text ``"7"`` equals the number 7, because some plugins
-    write an id as text and others as a number."""
+    """Return True if a field equals a value. The text ``"7"`` equals the number 7, because some
+    plugins write an id as text and others as a number."""
     if isinstance(mine, str) and isinstance(given, int) and not isinstance(given, bool):
         return mine == str(given)
     if isinstance(mine, datetime) and isinstance(given, datetime):

@@ -160,7 +160,7 @@ class DBChatMessage(Row):
 
     @property
     def is_system(self) -> bool:
-        """Whether the framework is the author."""
+        """True if the framework is the author."""
         return self.sender_id == BOT_ID and self.sender_name == "SYSTEM"
 
     def parse_chat_history_prompt(self, *_: Any, **__: Any) -> str:

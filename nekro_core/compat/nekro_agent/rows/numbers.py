@@ -10,7 +10,7 @@ FIRST = 2
 
 
 def row_number(key: str) -> int:
-    """The id of the row with this key. It is the same in every process, and known before the row is
-    stored. It says nothing about the order of rows."""
+    """Return the id of the row with this key. The id is the same in every process, and is known
+    before the row is stored. It says nothing about the order of rows."""
     digest = hashlib.sha256(key.encode()).digest()
     return FIRST + int.from_bytes(digest[:_BYTES])

@@ -79,7 +79,7 @@ class ExecStopType(IntEnum):
 
 
 _STOPS = {
-    "": ExecStopType.NORMAL,  # it still runs
+    "": ExecStopType.NORMAL,  # the run has not ended
     "finished": ExecStopType.NORMAL,
     "printed": ExecStopType.NORMAL,
     "said": ExecStopType.NORMAL,

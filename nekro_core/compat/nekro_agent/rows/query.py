@@ -153,7 +153,7 @@ class Query(Generic[M]):
         return len(self._fixed_rows()) + stored
 
     async def exists(self) -> bool:
-        """Whether at least one row matches."""
+        """Return True if at least one row matches."""
         return bool(await self.first())
 
     async def delete(self) -> int:
@@ -303,7 +303,7 @@ class Row:
         return f"<{type(self).__name__} {getattr(self, 'id', '')}>"
 
     def __eq__(self, other: object) -> bool:
-        """Whether both objects stand for the same row. A row that is not stored equals only
+        """Return True if both objects stand for the same row. A row that is not stored equals only
         itself."""
         if not isinstance(other, Row) or not (self.pk or other.pk):
             return self is other
@@ -364,7 +364,7 @@ class Row:
 
     @classmethod
     async def exists(cls, *args: Any, **kwargs: Any) -> bool:
-        """Whether at least one row matches."""
+        """Return True if at least one row matches."""
         return await cls.filter(*args, **kwargs).exists()
 
     @classmethod

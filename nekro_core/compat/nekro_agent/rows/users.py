@@ -144,12 +144,12 @@ class DBUser(Row):
 
     @property
     def is_banned(self) -> bool:
-        """Whether the person is banned now."""
+        """True if the person is banned now."""
         return _is_future(self.ban_until)
 
     @property
     def is_prevent_trigger(self) -> bool:
-        """Whether the person's messages do not wake the bot now."""
+        """True if the person's messages do not wake the bot now."""
         return self.is_banned or _is_future(self.prevent_trigger_until)
 
     async def save(self, *_: Any, **__: Any) -> None:

@@ -15,8 +15,8 @@ _SIDES = (2048, 1568, 1024, 768, 512, 384, 256, 128, 64)
 
 
 async def process_image_data_url(data_url: str, max_size: int = MAX_BYTES) -> str:
-    """Make a picture smaller, so that it has at most ``max_size`` bytes. A picture that already has
-    no more is returned unchanged.
+    """Make a picture smaller, so that it has at most ``max_size`` bytes. A picture that is small
+    enough is returned unchanged.
 
     ``data_url`` and the result are data URLs such as ``data:image/png;base64,...``. Raises
     `InvalidValue` if ``data_url`` is not such a URL, if its data are not a picture, or if the

@@ -91,7 +91,7 @@ def get_upload_file_path(
 
 
 def is_url_path(path: str | Path) -> bool:
-    """Whether a text is a URL and not a path."""
+    """Return True if a text is a URL and not a path."""
     return is_url(str(path))
 
 

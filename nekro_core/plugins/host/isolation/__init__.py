@@ -1,1 +1,2 @@
-"""Finds, limits and undoes what plugins do to the process: tasks, patches, a blocked loop."""
+"""Finds, limits and undoes effects of plugins on the process: tasks, replaced functions, a blocked
+event loop."""

@@ -1,4 +1,4 @@
-"""Ends the tasks that a plugin started with ``asyncio.create_task`` when the plugin is unloaded.
+"""When a plugin is unloaded, ends the tasks that the plugin started with ``asyncio.create_task``.
 
 The event loop's task factory checks which code starts a task. A task belongs to a plugin if it is
 started by the plugin's code or by a library that the plugin called. A task that the bot's code

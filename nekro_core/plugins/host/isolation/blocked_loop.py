@@ -1,4 +1,4 @@
-"""Logs code that blocks the event loop, and interrupts the code if it is a plugin's. While a
+"""Logs code that blocks the event loop, and interrupts the code if it belongs to a plugin. While a
 handler computes without awaiting, every chat waits.
 
 The loop regularly stores the time, as a heartbeat. A watchdog thread checks this time. If it stops
@@ -7,9 +7,9 @@ watchdog thread sends a signal. The signal handler raises an exception in the pl
 ends a Python loop and a blocking call such as ``time.sleep`` or a read from a socket.
 
 Code that never releases the GIL also stops the watchdog thread. For this case a timer on the
-process's CPU time sends a second signal. Python's regular expressions check for signals while they
+process's CPU time sends another signal. Python's regular expressions check for signals while they
 match, so an endless match is ended too. Other C code is not ended. If a plugin is interrupted
-before it was logged, it is logged when it is interrupted.
+before the watchdog thread could log it, it is logged at the interruption.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.system.sync_bridge import outer_frame
 
 _LOOKS = 4
-"""How often the heartbeat is checked within the time that a handler may block."""
+"""Number of checks of the heartbeat within the time that a handler may block."""
 _SHOWN = 6
 """How many stack frames the log shows, innermost last."""
 _OWN_PATIENCE = 3
-"""How many times longer the bot's own code may block before it is logged, because the bot reads
-large files when it starts."""
+"""The bot's own code may block this many times longer than a plugin before it is logged, because
+the bot reads large files when it starts."""
 _SIGNAL = getattr(signal, "SIGUSR2", None)
 _ALARM = getattr(signal, "SIGVTALRM", None)
 
@@ -87,8 +87,8 @@ def _breaking(watch: "_Watch", break_s: float) -> Iterator[None]:
         watch.break_s = 0.0
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
         for each in (_SIGNAL, _ALARM):
-            # A signal may be pending, and its default action would end the process. Ignoring the
-            # signal drops it.
+            # The signal may be pending, and its default action would end the process. So ignore the
+            # signal first, which drops a pending one.
             signal.signal(each, signal.SIG_IGN)
             signal.signal(each, signal.SIG_DFL)
 
@@ -103,9 +103,10 @@ class _Watch:
         self._every_s = limit_s / _LOOKS
         self._beaten = time.monotonic()
         self._told_of = 0.0
-        """The last heartbeat before the incident that was logged; 0 if there is none."""
+        """The last heartbeat before the blocking that was logged; 0 if none was logged, or if the
+        loop has continued since."""
         self._sent_for = 0.0
-        """The last heartbeat before the incident for which a signal was sent."""
+        """The last heartbeat before the blocking for which a signal was sent."""
         self._log: SimpleQueue[tuple[str, str, tuple[object, ...]] | None] = SimpleQueue()
         """Lines for the logging thread. The code that blocks may hold a lock of the log, so neither
         the signal handler nor the watchdog thread may wait for it. `SimpleQueue.put` is safe in a
@@ -115,7 +116,7 @@ class _Watch:
         """Store the time as the heartbeat. Runs in the loop."""
         self._beaten = time.monotonic()
         if self.break_s:
-            # The timer counts CPU time, because a stopped process blocks nothing.
+            # The timer counts CPU time, so that it does not fire after the process was stopped.
             signal.setitimer(signal.ITIMER_VIRTUAL, self.break_s + self._every_s)
         if not self.ended.is_set():
             self._loop.call_later(self._every_s, self.beat)
@@ -127,7 +128,7 @@ class _Watch:
         seen = before = time.monotonic()
         while not self.ended.wait(self._every_s):
             now, beaten = time.monotonic(), self._beaten
-            # If the machine slept or this thread was late, this check does not count.
+            # Do not count this check if the machine slept or this thread was late.
             punctual = now - before < 2 * self._every_s
             looks = looks + 1 if beaten == seen and punctual else 0
             seen, before = beaten, now
@@ -137,7 +138,7 @@ class _Watch:
                 self._log.put(("WARNING", message, (beaten - told_of,)))
                 self._told_of = told_of = 0.0
             elif not told_of and looks > _LOOKS:
-                # `sys._current_frames` is documented, and there is no other way.
+                # `sys._current_frames` is documented, and no other function does this.
                 frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001
                 self._tell(frame, beaten, now - beaten, looks)
                 told_of = self._told_of
@@ -163,9 +164,9 @@ class _Watch:
             self._break(frame)
 
     def alarmed(self, number: int, frame: FrameType | None) -> None:
-        """Handle SIGVTALRM, which is for the case that the watchdog thread cannot run. Other
-        threads may have used the CPU time, so this starts the timer again and checks the
-        heartbeat."""
+        """Handle SIGVTALRM, which is for the case that the watchdog thread cannot run. The CPU time
+        may have been used by other threads while the loop did not block. So start the timer again,
+        and interrupt only if the heartbeat is too old."""
         del number
         if not self.break_s:
             return
@@ -178,7 +179,7 @@ class _Watch:
             return
         beaten = self._beaten
         seconds = time.monotonic() - beaten
-        if self._told_of != beaten:  # The watchdog thread has not logged it.
+        if self._told_of != beaten:  # The watchdog thread has not logged this blocking.
             self._tell(frame, beaten, seconds, _LOOKS)
         message = "plugin {} is broken off, it blocked the loop for {:.1f} s"
         self._log.put(("ERROR", message, (plugin, seconds)))
@@ -195,7 +196,7 @@ class _Watch:
         events, or if the bot's own code has not yet blocked for long enough."""
         idle = asyncio.current_task(self._loop) is None and not plugin_of_frame(frame)
         if frame is None or idle:
-            return  # The loop waits for events: no task runs.
+            return  # No task runs: the loop waits for events.
         stack = [*_outwards(frame)]
         who = _who(stack)
         if not who and looks <= _LOOKS * _OWN_PATIENCE:
@@ -216,9 +217,9 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _who(stack: list[FrameType]) -> str:
-    """Name the tool or hook that blocks, read from the bot's frame that called it. If there is
-    none, name the plugin whose code runs, for example in a task that it started. Empty if no plugin
-    is on the stack."""
+    """Return the name of the tool or hook that blocks, read from the frame of the bot that called
+    it. If there is no such frame, return the name of the plugin whose code runs, for example in a
+    task that it started. Empty if the stack has no code of a plugin."""
     for frame in stack:
         if frame.f_code is _code(call_tool):
             tool, ctx = frame.f_locals["tool"], frame.f_locals["ctx"]

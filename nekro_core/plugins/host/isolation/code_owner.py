@@ -24,7 +24,7 @@ def plugin_of_module(module: str) -> str:
 
 
 def is_bot_module(module: str) -> bool:
-    """Whether a module belongs to the bot."""
+    """Return True if a module belongs to the bot."""
     return module.startswith(_OWN)
 
 
@@ -36,9 +36,9 @@ def frames_outward(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def plugin_of_frame(frame: FrameType | None) -> str:
-    """Get the plugin whose code runs in this frame, or called the library that runs in it. Empty if
-    the bot's own code called the library, because the bot's own work for a plugin belongs to the
-    bot."""
+    """Get the plugin whose code runs in this frame. If a library runs in the frame, get the plugin
+    that called the library; empty if the bot's code called the library, even if a plugin called the
+    bot's code."""
     for depth, each in enumerate(frames_outward(frame)):
         module = each.f_globals.get("__name__") or ""
         if plugin := plugin_of_module(module):

@@ -7,23 +7,23 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 
 _MEMORIES = ("fastapi.dependencies.models", "fastapi._compat.v2")
-"""Modules with functions that cache their results. The keys of these caches are functions of
-routes, up to 4,096."""
+"""Modules with functions that cache their results. The keys of these caches are functions that
+handle routes; a cache has up to 4,096 keys."""
 
 
 def forget_types(gone: Callable[[str], bool]) -> None:
-    """Remove the classes of unloaded modules from caches of libraries, which would keep them for
-    ever. ``gone`` returns whether the module of a given name is unloaded."""
-    # typing caches the newest 128 objects of each kind, such as List[Place]. Clearing is safe: they
-    # are made again when needed.
+    """Remove the classes of unloaded modules from caches of libraries. Otherwise the caches would
+    keep the classes for ever. ``gone`` returns whether the module with a given name is unloaded."""
+    # typing caches the newest 128 objects of each kind, such as List[Place]. Clearing these caches
+    # is safe: the objects are made again when needed.
     for clean in getattr(typing, "_cleanups", ()):
         clean()
     for module in filter(None, map(sys.modules.get, _MEMORIES)):
         for each in [*vars(module).values()]:
             if callable(clear := getattr(each, "cache_clear", None)):
                 clear()
-    # pydantic's cache refers to its values weakly. But the key of an entry may refer to the same
-    # model as its value, and keep it.
+    # pydantic's cache holds its values by weak references. But the key of an entry may hold the
+    # same class as the value by a normal reference, so the class would stay.
     cache = _pydantic_cache()
     for key in [*cache]:
         if any(gone(str(each.__module__)) for each in _classes(key)):

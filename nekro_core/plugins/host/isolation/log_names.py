@@ -1,5 +1,5 @@
-"""Names plugins in the log as ``nekro plugin list`` does, instead of the packages that the bot
-makes up for their modules."""
+"""Lets the log show plugins with the names that ``nekro plugin list`` shows, instead of the
+generated names of their packages."""
 
 import re
 from typing import TYPE_CHECKING
@@ -16,21 +16,21 @@ _MADE_UP = re.compile(rf"{LOCAL_NAMESPACE}[0-9a-f]{{8}}\.")
 
 
 def with_plugin_names(text: str) -> str:
-    """Replace the made-up packages in a text: ``nekro_local_7b4088b7.weather.api`` becomes
+    """Replace generated names of packages in a text: ``nekro_local_7b4088b7.weather.api`` becomes
     ``local/weather.api``."""
     return _MADE_UP.sub("local/", text) if LOCAL_NAMESPACE in text else text
 
 
 def name_plugins_in_log() -> None:
-    """Let the log show ``local/weather`` as the place of each line that a plugin logs. Call this
-    after ``nonebot.init``, which sets a function for the same purpose that shows the first part of
-    a module's name."""
+    """Let the log show ``local/weather`` as the origin of each line that this plugin logs. Call
+    this after ``nonebot.init``, because that function also sets a patcher of the log, which shows
+    the first part of a module's name."""
     logger.configure(patcher=_name_plugin)
 
 
 def _name_plugin(record: "Record") -> None:
     module = record["name"] or ""
-    known = get_plugin_by_module_name(module) if module else None  # a plugin of NoneBot's own
+    known = get_plugin_by_module_name(module) if module else None  # a plugin that NoneBot loaded
     named = known.id_ if known else plugin_of_module(module)
     if named:
         record["extra"].setdefault("plugin", named)

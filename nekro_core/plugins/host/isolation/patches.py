@@ -1,8 +1,8 @@
-"""Reports which functions of the bot and of shared libraries a plugin replaced. It does not restore
-the old functions, because other code may already depend on the new ones.
+"""Reports which functions of the bot and of shared libraries a plugin has replaced. The old
+functions are not restored, because other code may already depend on the new ones.
 
-It remembers the functions, classes and methods of the bot and of shared libraries, and compares
-them after plugins were loaded.
+A `PatchDetector` remembers the functions, classes and methods of the bot and of shared libraries,
+and compares them after plugins were loaded.
 """
 
 import sys
@@ -31,9 +31,9 @@ class PatchDetector:
         self._names: dict[str, Mapping[str, Any]] = {}
 
     def changes(self) -> dict[str, str]:
-        """Find what was replaced since the last call. Returns, by full name, the module that
-        defines the new object. The first call finds nothing. A call takes about ten
-        milliseconds."""
+        """Find the objects that were replaced since the last call. Returns a mapping from the full
+        name of each object to the module that defines the new object. The first call finds nothing.
+        A call takes about ten milliseconds."""
         found = {}
         now = dict(_names())
         for holder, names in now.items():
@@ -60,8 +60,8 @@ def patch_problem(found: Mapping[str, str], key: str) -> PluginProblem:
 
 def by_plugin(found: Mapping[str, str], items: Collection[str]) -> dict[str, dict[str, str]]:
     """Group replaced names by plugin. ``items`` are the plugins that were loaded since the last
-    check. A new object that no plugin's module defines is assigned to the plugin if only one was
-    loaded, else to the empty name."""
+    check. If a new object is not defined in a module of a plugin, it is assigned to the only plugin
+    that was loaded; if several were loaded, to the empty name."""
     alone = next(iter(items)) if len(items) == 1 else ""
     sorted_out: dict[str, dict[str, str]] = {}
     for name, origin in found.items():

@@ -57,7 +57,7 @@ def filter_calls(program: bytes) -> None:
     `guest_minimal_stdlib` has the same function. It cannot be used here, because the filter must be
     active before the supervisor's modules are unmarshalled. These modules are not trusted: a
     container of the image compiled them. ``tests/system/confinement/test_jail_filter.py`` checks
-    that both do the same.
+    that both functions do the same.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     wanted = _Program(len(program) // _INSTRUCTION, program)
@@ -66,7 +66,8 @@ def filter_calls(program: bytes) -> None:
 
 
 def link_shared() -> None:
-    """Make the link ``/app/shared`` if the image has none. ``/app`` then belongs to this user."""
+    """Make the link ``/app/shared`` if the image has none. In this case ``/app`` is a tmpfs that
+    belongs to this user."""
     with contextlib.suppress(OSError):
         Path("/app/shared").symlink_to("/home/user")
         Path("/app").chmod(0o555)

@@ -53,7 +53,7 @@ class Peer:
         self.bench.driver.silent = self.is_sending
 
     def is_sending(self, request: Request) -> bool:
-        """Whether the request sends something to people. By default every request does."""
+        """Return True if the request sends something to people. By default every request does."""
         del request
         return True
 

@@ -19,7 +19,7 @@ SECOND = "20003:another-token-for-tests"
 THERE = ChatKey.parse(f"telegram.20003-group_{GROUP_ID}")
 
 
-async def test_a_second_bot_is_added_while_the_bot_runs_and_the_first_one_goes_on(
+async def test_a_second_bot_is_added_while_our_bot_runs_and_the_first_one_keeps_working(
     bot: Bench, peer: TelegramPeer
 ) -> None:
     accounts = bot.adapter.managed_accounts
@@ -42,7 +42,9 @@ async def test_a_second_bot_is_added_while_the_bot_runs_and_the_first_one_goes_o
         assert (await bot.host.next_message()).text == "to the first one"
 
         await accounts.resume("20003")
-        assert (await bot.host.next_message()).text == "later", "Telegram keeps it meanwhile"
+        assert (await bot.host.next_message()).text == "later", (
+            "Telegram keeps the message while the account is paused"
+        )
         await accounts.remove("20003")
         assert [(each.key, each.locked) for each in accounts.listed()] == [
             ("20002", "TELEGRAM_BOTS")
@@ -52,7 +54,7 @@ async def test_a_second_bot_is_added_while_the_bot_runs_and_the_first_one_goes_o
     assert peer.sends == []
 
 
-async def test_a_wrong_token_is_said_and_can_be_mended(bot: Bench) -> None:
+async def test_a_wrong_token_is_reported_and_can_be_corrected(bot: Bench) -> None:
     accounts = bot.adapter.managed_accounts
     async with TelegramPeer(SECOND) as second:
         wrong = {"token": "20003:hunter2", "api_server": second.address}
@@ -72,7 +74,7 @@ async def test_a_wrong_token_is_said_and_can_be_mended(bot: Bench) -> None:
 
 
 @pytest.mark.parametrize("token", ["hunter2", "abc:def", "1:", "1:a b"])
-async def test_a_text_that_is_no_token_is_refused_without_showing_it(
+async def test_a_text_that_is_not_a_token_is_refused_without_showing_it(
     bot: Bench, token: str
 ) -> None:
     with pytest.raises(InvalidAccountSettings, match="BotFather") as refused:

@@ -14,7 +14,9 @@ OTHER_ID = -1002
 OTHER = ChatKey.parse(f"telegram-group_{OTHER_ID}")
 
 
-async def test_other_chats_are_received_while_one_waits_for_its_pictures(tmp_path: Path) -> None:
+async def test_messages_of_other_chats_are_received_while_one_chat_waits_for_its_pictures(
+    tmp_path: Path,
+) -> None:
     async with bot_with_peer(tmp_path) as (bot, peer):
         peer.account.chat(OTHER_ID)
         for number in range(4):

@@ -226,11 +226,13 @@ async def test_each_topic_is_a_separate_chat(bot: Bench, peer: TelegramPeer) -> 
     await peer.say(-1005, LIN, "in a topic", thread=number, reply_to=number)
     heard = await bot.host.next_message()
     assert str(heard.chat_key) == f"telegram-group_-1005#{number}"
-    assert heard.segments == (Text("in a topic"),), "nobody answered the topic's own beginning"
+    assert heard.segments == (Text("in a topic"),), (
+        "a reply to the topic's first message is not a reply"
+    )
     assert (await bot.send(heard.chat_key, "here")).ok
     assert (await bot.send("telegram-group_-1005#77", "where nothing was heard yet")).ok
     assert [call.params["message_thread_id"] for call in peer.sends] == [number, 77]
-    # In an ordinary group a reply has a thread id as well, and that is no topic.
+    # In an ordinary group a reply has a thread id too. This id is not a topic.
     await peer.say(GROUP_ID, LIN, "a reply", message_thread_id=3)
     assert (await bot.host.received(2))[1].chat_key == GROUP
 
@@ -302,7 +304,7 @@ async def test_an_update_is_confirmed_once_it_is_stored(bot: Bench, peer: Telegr
     await told.wait()
     polls = len(peer.polls)
     await anyio.sleep(0.1)
-    assert len(peer.polls) == polls, "it asked on while nothing was stored"
+    assert len(peer.polls) == polls, "the bot polled again although nothing was stored"
     gate.set()
     await peer.until(lambda: not peer.account.updates)
     assert [message.text for message in bot.host.accepted] == ["first", "second"]
@@ -417,7 +419,7 @@ async def test_a_message_of_unknown_outcome_is_listed_and_never_sent_again(
     bot: Bench, peer: TelegramPeer, tmp_path: Path
 ) -> None:
     assert not isinstance(bot.adapter, SupportsConfirmation), (
-        "the Bot API tells a bot nothing of its own"
+        "the Bot API does not give a bot its own messages"
     )
     peer.answer("sendMessage", Abort())
     at_once = DeliverySettings(retry_s=0.01, settle_s=0.01)
@@ -444,7 +446,7 @@ async def test_a_chat_gets_no_call_before_its_rate_limit_ends(
     assert (await bot.send(GROUP, "one")).state is DeliveryState.PENDING
     calls = len(peer.calls)
     assert (await bot.send(GROUP, "one")).state is DeliveryState.PENDING
-    assert len(peer.calls) == calls, "it asked again before its time"
+    assert len(peer.calls) == calls, "the bot sent a call before the rate limit ended"
     peer.account.chat(-1002)
     assert (await bot.send("telegram-group_-1002", "others are not meant")).ok
 
@@ -521,7 +523,7 @@ async def test_an_unusable_entry_of_telegram_bots_is_refused(
             pass
 
 
-async def test_a_chat_id_that_is_no_number_is_refused(bot: Bench, peer: TelegramPeer) -> None:
+async def test_a_chat_id_that_is_not_a_number_is_refused(bot: Bench, peer: TelegramPeer) -> None:
     receipt = await bot.send(ChatKey.parse("telegram-group_nowhere"), "hello")
     assert receipt.state is DeliveryState.REJECTED
     assert json.dumps("nowhere").strip('"') in receipt.reason

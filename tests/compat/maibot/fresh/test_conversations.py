@@ -1,4 +1,4 @@
-"""Seven MaiBot plugins in one bot. Their author had not seen our code. Each acts in a chat."""
+"""Seven MaiBot plugins act in a chat of one bot. Their author had not seen our code."""
 
 import shutil
 from collections.abc import AsyncIterator

@@ -1,7 +1,8 @@
-"""Ten plugins as strangers write them for MaiBot, each in a whole bot and in a conversation.
+"""Ten plugins that strangers could have written for MaiBot, each in a whole bot and in a
+conversation.
 
-What their authors mean stands in `expectations.md`. The model follows a script: its code calls the
-plugins' tools as a model would that has read the prompt.
+`expectations.md` says what their authors expect. The model follows a script: its code calls the
+plugins' tools like a model that has read the prompt.
 """
 
 import json
@@ -38,14 +39,14 @@ ROOT = Path(__file__).parents[4]
 PLUGINS = Path(__file__).parent / "plugins"
 NAMES = sorted(folder.name for folder in PLUGINS.iterdir() if folder.is_dir())
 OLDER = "flower_signin"
-"""Its manifest ends at version 1.0.0 of the host, which is a warning here."""
+"""The manifest of this plugin supports MaiBot up to version 1.0.0, which gives a warning here."""
 ANY_PORT = '[plugin]\nenabled = true\nconfig_version = "1.0.0"\n[server]\nport = 0\n'
-"""The configuration of the bridge where tests run at the same time."""
+"""A configuration of the bridge with a free port, because tests run at the same time."""
 SIGNS = "乾坤屯蒙需讼师比"
 
 
 class WildModel(ModelByChat):
-    """Also answers what plugins ask of the model themselves, outside of any chat's turn."""
+    """A scripted model that also answers requests which plugins make outside of a chat."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +63,7 @@ class WildModel(ModelByChat):
 
 @asynccontextmanager
 async def bot_with(folder: Path, *names: str, **settings: str) -> AsyncIterator[WholeBot]:
-    """A whole bot with these plugins, beside those that were put into its folder before."""
+    """A whole bot with these plugins and with those that are already in its folder."""
     for name in names:
         put(folder, name)
     script = WildModel()
@@ -78,7 +79,8 @@ async def bot_with(folder: Path, *names: str, **settings: str) -> AsyncIterator[
 
 
 def put(folder: Path, name: str, config: str = "") -> Path:
-    """Copy a plugin into a bot's folder, with its operator's configuration if there is one."""
+    """Copy a plugin into a bot's folder, together with the operator's configuration if it is
+    given."""
     target = folder / "data" / "plugins" / name
     unwanted = shutil.ignore_patterns("__pycache__")
     shutil.copytree(PLUGINS / name, target, dirs_exist_ok=True, ignore=unwanted)
@@ -96,7 +98,7 @@ def words(text: str) -> dict[str, Any]:
 
 
 def tell(call: str) -> str:
-    """Code that sends what a call gives, or how it failed."""
+    """Code that sends the result of a call, or the error if the call failed."""
     return fence(
         f"try:\n    done = str({call})\n"
         "except Exception as error:\n    done = 'failed: ' + str(error)\n"
@@ -105,7 +107,7 @@ def tell(call: str) -> str:
 
 
 def text_of(asked: Asked) -> str:
-    """All words of a request, with those of its functions."""
+    """The whole text of a request, with the descriptions of its functions."""
     found = []
     for message in asked.messages:
         content = message.get("content") or ""
@@ -122,14 +124,14 @@ def pictures(asked: Asked) -> list[Any]:
 
 
 async def says(whole: WholeBot, group: int, user: int, what: Any, count: int = 1) -> list[str]:
-    """Somebody writes in a group, not to the bot. Returns what the bot says then."""
+    """Let somebody write in a group without addressing the bot. Return what the bot sends then."""
     before = len(whole.said(group))
     await whole.peer.say_in_group(group, user, what)
     return (await whole.answers(group, before + count))[before:]
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_check_accepts_each_and_warns_of_the_one_for_an_older_host(
+async def test_check_accepts_each_plugin_and_warns_about_the_one_for_an_older_maibot(
     tmp_path: Path, name: str
 ) -> None:
     plugin = put(tmp_path, name, ANY_PORT if name == "line_bridge" else "")
@@ -140,7 +142,7 @@ async def test_check_accepts_each_and_warns_of_the_one_for_an_older_host(
     assert ("warning: host_application: wants 1.0.0 to 1.0.0" in said) == (name == OLDER)
 
 
-async def test_all_live_in_one_bot(tmp_path: Path) -> None:
+async def test_all_ten_plugins_run_in_one_bot(tmp_path: Path) -> None:
     put(tmp_path, "line_bridge", ANY_PORT)
     async with bot_with(tmp_path, *NAMES) as whole:
         for line in (
@@ -173,7 +175,7 @@ async def test_kitchen_core_tool_is_in_every_prompt(kitchen: WholeBot) -> None:
     group = kitchen.group(tell("find_recipe(ingredient='番茄')"))
     [told] = await kitchen.ask(group, "番茄能做什么？")
     assert "番茄炒蛋" in told
-    assert "番茄牛腩面" not in told, "70 minutes are more than the default"
+    assert "番茄牛腩面" not in told, "this dish takes 70 minutes, more than the default allows"
     prompt = text_of(kitchen.prompts(group)[0])
     assert "find_recipe" in prompt
     assert "按一种食材查找家常菜谱" in prompt or "只认识本店菜单上的菜" in prompt
@@ -191,10 +193,12 @@ async def test_kitchen_deferred_tool_is_found(kitchen: WholeBot) -> None:
     assert "盐" not in told.split("：")[-1]
     prompt = text_of(kitchen.prompts(group)[0])
     assert "scale_recipe" in prompt
-    assert "忌口的食材" not in prompt, "a deferred tool costs a line, not its parameters"
+    assert "忌口的食材" not in prompt, (
+        "the prompt must not describe the parameters of a deferred tool"
+    )
 
 
-async def test_kitchen_failures_are_told(kitchen: WholeBot) -> None:
+async def test_kitchen_failures_are_reported_to_the_model(kitchen: WholeBot) -> None:
     unknown = kitchen.group(tell("scale_recipe(name='佛跳墙', servings=2)"))
     assert "菜单上没有「佛跳墙」" in (await kitchen.ask(unknown))[0]
     refused = kitchen.group(tell("scale_recipe(name='凉拌黄瓜', servings=2, unit='吨')"))
@@ -203,13 +207,13 @@ async def test_kitchen_failures_are_told(kitchen: WholeBot) -> None:
     assert "厨房一切正常" not in (await kitchen.ask(hidden))[0]
 
 
-async def test_kitchen_plain_function_and_tuple(kitchen: WholeBot) -> None:
+async def test_kitchen_plain_function_and_tuple_work(kitchen: WholeBot) -> None:
     group = kitchen.group(tell("random_dinner(quick=True)"))
     [told] = await kitchen.ask(group)
     assert re.search("今晚吃(番茄炒蛋|凉拌黄瓜)吧", told)
 
 
-async def test_kitchen_switches_a_tool_off_when_it_loads(kitchen: WholeBot) -> None:
+async def test_kitchen_switches_a_tool_off_when_the_plugin_loads(kitchen: WholeBot) -> None:
     group = kitchen.group(tell("order_takeaway(dish='炒饭')"))
     [told] = await kitchen.ask(group, "点个炒饭")
     assert told.startswith("failed"), told
@@ -217,7 +221,7 @@ async def test_kitchen_switches_a_tool_off_when_it_loads(kitchen: WholeBot) -> N
     assert "外卖工具已停用" in kitchen.bot.log
 
 
-async def test_kitchen_switches_a_tool_by_command(kitchen: WholeBot) -> None:
+async def test_kitchen_switches_a_tool_off_by_command(kitchen: WholeBot) -> None:
     group = kitchen.group(fence("order_takeaway(dish='牛肉面')"))
     assert await says(kitchen, group, 10001, "/外卖 开") == ["外卖已开"]
     assert await kitchen.ask(group, "点碗牛肉面") == ["🧾 巷口面馆：牛肉面 ×1"]
@@ -227,7 +231,7 @@ async def test_kitchen_switches_a_tool_by_command(kitchen: WholeBot) -> None:
     assert "向配置好的店家下一张外卖小票" not in text_of(kitchen.prompts(group)[-1])
 
 
-async def test_kitchen_hears_of_a_new_configuration(kitchen: WholeBot) -> None:
+async def test_kitchen_is_told_about_a_new_configuration(kitchen: WholeBot) -> None:
     await kitchen.logged("碗碗厨房开张")
     file = kitchen.bot.data / "plugins" / "kitchen_helper" / "config.toml"
     changed = file.read_text("utf-8").replace("enabled = false", "enabled = true")
@@ -237,7 +241,7 @@ async def test_kitchen_hears_of_a_new_configuration(kitchen: WholeBot) -> None:
     assert await kitchen.ask(group, "来碗粉") == ["🧾 街角粉店：米粉 ×1"]
 
 
-async def test_kitchen_with_native_functions(tmp_path: Path) -> None:
+async def test_kitchen_works_with_native_functions(tmp_path: Path) -> None:
     async with bot_with(tmp_path, "kitchen_helper", NEKRO_AGENT__MODE="tools") as whole:
         group = whole.group(
             Answer(calls=[Call("find_recipe", {"ingredient": "番茄", "max_minutes": 100})]),
@@ -250,13 +254,15 @@ async def test_kitchen_with_native_functions(tmp_path: Path) -> None:
         assert parameters["required"] == ["ingredient"]
         assert parameters["properties"]["max_minutes"]["default"] == 60
         [result] = whole.prompts(group)[1].results
-        assert json.loads(result.removeprefix("> "))["count"] == 2, "results are quoted"
+        assert json.loads(result.removeprefix("> "))["count"] == 2, (
+            "each line of a result begins with a quotation mark " > ""
+        )
 
 
 # ── chart_painter ───────────────────────────────────────────────────────────────────────────────
 
 
-async def test_chart_is_seen_by_the_model(tmp_path: Path) -> None:
+async def test_chart_is_shown_to_the_model(tmp_path: Path) -> None:
     async with bot_with(tmp_path, "chart_painter", NEKRO_LLM__VISION="true") as whole:
         code = "print(draw_bar_chart(title='雨量', labels=['周一', '周二'], values=[3, 7]))"
         group = whole.group(fence(code), fence("send_channel_message('周二下得多')"))
@@ -279,7 +285,7 @@ async def test_chart_swatch_is_the_second_item(tmp_path: Path) -> None:
         assert len(pictures(after)) == 1
 
 
-async def test_chart_without_vision_and_with_bad_arguments(tmp_path: Path) -> None:
+async def test_chart_works_without_vision_and_refuses_bad_arguments(tmp_path: Path) -> None:
     async with bot_with(tmp_path, "chart_painter") as whole:
         group = whole.group(
             fence("print(color_swatch(color='00ff00'))"), fence("send_channel_message('绿的')")
@@ -291,7 +297,7 @@ async def test_chart_without_vision_and_with_bad_arguments(tmp_path: Path) -> No
         assert "个数必须一致" in (await whole.ask(uneven))[0]
 
 
-async def test_chart_keeps_the_minimum_of_a_schema(tmp_path: Path) -> None:
+async def test_chart_checks_the_minimum_of_a_schema(tmp_path: Path) -> None:
     async with bot_with(tmp_path, "chart_painter") as whole:
         small = whole.group(tell("color_swatch(color='00ff00', size=2)"))
         assert (await whole.ask(small))[0].startswith("failed")
@@ -310,7 +316,8 @@ async def test_chart_is_sent_to_the_group(tmp_path: Path) -> None:
 
 
 def flowers(folder: Path, *edits: tuple[str, str, str]) -> None:
-    """The plugin as an operator has it who has raised the host's version, and edited more."""
+    """The plugin after its operator raised the supported version of MaiBot and made these other
+    edits."""
     plugin = put(folder, OLDER)
     for file, old, new in (("_manifest.json", '"max_version": "1.0.0"', RAISED), *edits):
         text = (plugin / file).read_text("utf-8")
@@ -322,13 +329,13 @@ RAISED = '"max_version": "1.99.99"'
 BY_FOLDER = "from plugins.flower_signin.storage import"
 
 
-async def test_flowers_find_their_module_as_plugins_folder(tmp_path: Path) -> None:
+async def test_flowers_import_their_module_as_plugins_folder(tmp_path: Path) -> None:
     flowers(tmp_path)
     async with bot_with(tmp_path) as whole:
         await whole.logged("[签到送花] 已加载，0 个群", 20)
 
 
-async def test_flowers_are_got_and_given(tmp_path: Path) -> None:
+async def test_flowers_are_received_and_given(tmp_path: Path) -> None:
     flowers(tmp_path, ("plugin.py", BY_FOLDER, "from .storage import"))
     async with bot_with(tmp_path) as whole:
         await whole.logged("[签到送花] 已加载，0 个群", 20)
@@ -347,7 +354,7 @@ async def test_flowers_are_got_and_given(tmp_path: Path) -> None:
         assert await says(whole, group, 10001, mine) == ["不可以送给自己"]
         [told] = await says(whole, group, 10002, "花榜")
         assert [line.split()[-1] for line in told.splitlines()[1:]] == ["3朵", "1朵"]
-        assert whole.prompts(group) == [], "commands are not the AI's business"
+        assert whole.prompts(group) == [], "commands must not start a turn"
         [book] = whole.bot.data.rglob("flowers.json")
         assert str(group) in json.loads(book.read_text("utf-8"))
 
@@ -371,19 +378,19 @@ async def test_owl_drops_advertisements(owl: WholeBot) -> None:
     assert "免费领皮肤" not in text_of(owl.prompts(group)[0])
 
 
-async def test_owl_rewrites_what_comes_in(owl: WholeBot) -> None:
+async def test_owl_rewrites_received_messages(owl: WholeBot) -> None:
     group = owl.group()
     await owl.ask(group, "小猫咪在吗")
     assert "夜猫子在吗" in text_of(owl.prompts(group)[0])
     assert "小猫咪在吗" not in text_of(owl.prompts(group)[0])
 
 
-async def test_owl_rewrites_what_goes_out(owl: WholeBot) -> None:
+async def test_owl_rewrites_sent_messages(owl: WholeBot) -> None:
     group = owl.group(fence("send_channel_message('电话 13812345678')"))
     assert await owl.ask(group, "老板电话多少") == ["电话 138****5678"]
 
 
-async def test_owl_keeps_a_secret(owl: WholeBot) -> None:
+async def test_owl_hides_a_secret_from_the_model(owl: WholeBot) -> None:
     group = owl.group(
         fence("send_channel_message('内部代号是乌贼')"), fence("send_channel_message('不能说')")
     )
@@ -393,7 +400,7 @@ async def test_owl_keeps_a_secret(owl: WholeBot) -> None:
     assert not [text for text in owl.said(group) if "内部代号" in text]
 
 
-async def test_owl_counts(owl: WholeBot) -> None:
+async def test_owl_counts_messages(owl: WholeBot) -> None:
     await owl.logged("夜猫子上线")
     group = owl.group()
     await owl.ask(group, "一")
@@ -439,7 +446,7 @@ async def bridge(tmp_path: Path) -> AsyncIterator[tuple[WholeBot, Line]]:
             yield whole, line
 
 
-async def test_bridge_talks_in_private(bridge: tuple[WholeBot, Line]) -> None:
+async def test_bridge_carries_a_private_conversation(bridge: tuple[WholeBot, Line]) -> None:
     whole, line = bridge
     await line.send_raw(b"what?")
     assert await line.read() == {"error": "not a line of JSON"}
@@ -450,13 +457,15 @@ async def test_bridge_talks_in_private(bridge: tuple[WholeBot, Line]) -> None:
     assert "Alice" in text_of(asked[0])
 
 
-async def test_bridge_is_told_whom_it_answers(bridge: tuple[WholeBot, Line]) -> None:
+async def test_bridge_is_told_which_person_an_answer_is_for(bridge: tuple[WholeBot, Line]) -> None:
     _, line = bridge
     await line.send(**{"from": "alice", "name": "Alice", "text": "hi"})
-    assert (await line.read())["to"] == "alice", "platform_io_target_user_id comes back"
+    assert (await line.read())["to"] == "alice", (
+        "the answer must go to the person of platform_io_target_user_id"
+    )
 
 
-async def test_bridge_talks_in_rooms(bridge: tuple[WholeBot, Line]) -> None:
+async def test_bridge_carries_conversations_in_rooms(bridge: tuple[WholeBot, Line]) -> None:
     whole, line = bridge
     await line.send(**{"from": "bob", "name": "Bob", "room": "kitchen", "text": "hello there"})
     told = await line.read()
@@ -488,7 +497,7 @@ async def test_warden_mutes_by_command(warden: WholeBot) -> None:
     assert await says(warden, group, 10001, "/禁言 10003 999") == ["已禁言 10003 60 分钟"]
 
 
-async def test_warden_refuses_who_is_no_admin(warden: WholeBot) -> None:
+async def test_warden_refuses_a_person_who_is_not_an_admin(warden: WholeBot) -> None:
     group = warden.group(tell("mute_member(qq='10003', minutes=5)"))
     await warden.peer.say_in_group(group, 10002, "禁言他", at_me=True)
     assert "提出要求的人不是管理员" in (await warden.answers(group))[0]
@@ -501,7 +510,7 @@ async def test_warden_mutes_for_an_admin(warden: WholeBot) -> None:
     assert "已禁言 10003 5 分钟" in told
 
 
-async def test_warden_uses_the_adapters_actions(warden: WholeBot) -> None:
+async def test_warden_uses_actions_of_the_adapter(warden: WholeBot) -> None:
     await warden.logged("NapCat API", 20)
     group = warden.group(
         tell("get_member_card(qq='10003')"),
@@ -521,7 +530,7 @@ async def test_warden_uses_the_adapters_actions(warden: WholeBot) -> None:
     assert (int(card.params["user_id"]), card.params["card"]) == (10003, "小三")
 
 
-async def test_warden_recalls(warden: WholeBot) -> None:
+async def test_warden_recalls_messages(warden: WholeBot) -> None:
     group = warden.group()
     number = await warden.peer.say_in_group(group, 10003, "说错话了")
     warden.model.replies[f"onebot_v11-group_{group}"].append(
@@ -552,7 +561,7 @@ async def keep_two(ledger: WholeBot, group: int) -> None:
     ]
 
 
-async def test_ledger_keeps_rows(ledger: WholeBot) -> None:
+async def test_ledger_stores_rows(ledger: WholeBot) -> None:
     group = ledger.group()
     await keep_two(ledger, group)
     assert await says(ledger, group, 10001, "/账单 1") == ["最近的账：\n打车 32.00 元"]
@@ -561,32 +570,32 @@ async def test_ledger_keeps_rows(ledger: WholeBot) -> None:
     assert await says(ledger, group, 10001, "/清账") == ["清掉 2 笔，剩 0 笔，已存档"]
 
 
-async def test_ledger_books_once_over_a_restart(tmp_path: Path) -> None:
+async def test_ledger_keeps_each_row_once_over_a_restart(tmp_path: Path) -> None:
     async with bot_with(tmp_path, "pocket_ledger") as whole:
         group = whole.group()
         await says(whole, group, 10001, "记账 奶茶 18.5")
     async with bot_with(tmp_path) as whole:
         await whole.logged("口袋账本已加载，共有 1 笔账", 20)
-        assert whole.group() == group, "this bot's next group is another one"
+        assert whole.group() == group, "the new bot counts its groups from the beginning"
         await whole.others_are_served()
         await anyio.sleep(1)
-        assert whole.said(group) == [], "nobody has said anything since"
+        assert whole.said(group) == [], "nobody wrote after the restart, so nothing may be sent"
 
 
-async def test_ledger_tells_who_asks(ledger: WholeBot) -> None:
+async def test_ledger_shows_the_spending_of_the_person_who_asks(ledger: WholeBot) -> None:
     group = ledger.group(tell("query_spending()"), tell("query_spending(keyword='奶')"))
     await keep_two(ledger, group)
     assert "(10001) 共 2 笔，50.50 元" in (await ledger.ask(group, "我花了多少"))[0]
     assert "共 1 笔，18.50 元" in (await ledger.ask(group, "奶茶呢"))[0]
 
 
-async def test_ledger_tells_of_somebody_else(ledger: WholeBot) -> None:
+async def test_ledger_shows_the_spending_of_another_person(ledger: WholeBot) -> None:
     group = ledger.group(tell("query_spending(user_id='10002')"))
     await says(ledger, group, 10002, "记账 书 60")
     assert "(10002) 共 1 笔，60.00 元" in (await ledger.ask(group, "10002 花了多少"))[0]
 
 
-async def test_ledger_counts_the_hosts_messages(ledger: WholeBot) -> None:
+async def test_ledger_counts_the_stored_messages_of_the_bot(ledger: WholeBot) -> None:
     group = ledger.group(tell("count_talk()"))
     for text in ("一", "二", "三"):
         await ledger.peer.say_in_group(group, 10002, text)
@@ -611,7 +620,7 @@ async def talk(whole: WholeBot, group: int) -> None:
     await until(lambda: len(whole.stored(group)) == 2)
 
 
-async def test_digest_of_a_chat(digest: WholeBot) -> None:
+async def test_digest_summarizes_a_chat(digest: WholeBot) -> None:
     group = digest.group(tell("summarize_chat(limit=5)"))
     await talk(digest, group)
     digest.model.aside += ["七点吃火锅。", "还是火锅。"]
@@ -623,13 +632,13 @@ async def test_digest_of_a_chat(digest: WholeBot) -> None:
     assert "还是火锅。" in (await digest.ask(group, "他们说了什么"))[0]
 
 
-async def test_digest_when_the_model_refuses(digest: WholeBot) -> None:
+async def test_digest_reports_a_refusal_of_the_model(digest: WholeBot) -> None:
     group = digest.group()
     await talk(digest, group)
     assert await says(digest, group, 10001, "/总结") == ["模型没理我，等会儿再试"]
 
 
-async def test_digest_classifies_with_a_function(digest: WholeBot) -> None:
+async def test_digest_classifies_with_a_function_call(digest: WholeBot) -> None:
     group = digest.group()
     label = Call("put_label", {"label": "提问", "score": 0.9})
     digest.model.aside.append(Answer(calls=[label]))
@@ -685,7 +694,7 @@ async def test_wardrobe_migrates_its_configuration(tmp_path: Path, version: str)
         assert await says(whole, group, 10001, "/衣橱") == [shown.format("运动")]
 
 
-async def test_wardrobe_advises(tmp_path: Path) -> None:
+async def test_wardrobe_gives_advice(tmp_path: Path) -> None:
     async with bot_with(tmp_path, "wardrobe") as whole:
         group = whole.group(
             tell("outfit_advice(degrees=5, occasion='遛狗')"),
@@ -717,7 +726,7 @@ def sign(about: str) -> str:
     return SIGNS[sum(about.encode()) % len(SIGNS)]
 
 
-async def test_fortune_by_command(fortune: WholeBot) -> None:
+async def test_fortune_answers_its_command(fortune: WholeBot) -> None:
     group = fortune.group()
     about = "明日可出行否"
     assert await says(fortune, group, 10001, f"/算卦 {about}") == [
@@ -725,18 +734,18 @@ async def test_fortune_by_command(fortune: WholeBot) -> None:
     ]
 
 
-async def test_fortune_tool(fortune: WholeBot) -> None:
+async def test_fortune_tool_can_be_called(fortune: WholeBot) -> None:
     group = fortune.group(tell("lookup_hexagram(words='你好', style='文')"))
     assert f"卦曰：{sign('你好')}" in (await fortune.ask(group, "算算你好"))[0]
 
 
-async def test_fortune_action(fortune: WholeBot) -> None:
+async def test_fortune_action_can_be_called(fortune: WholeBot) -> None:
     group = fortune.group(fence("bless_someone(who='小明')"))
     [told] = await fortune.ask(group, "小明今天很倒霉")
     assert re.fullmatch(f"小明，老夫.+一个「{sign('小明')}」字", told), told
 
 
-async def test_fortune_hears_sighs(fortune: WholeBot) -> None:
+async def test_fortune_counts_sighs(fortune: WholeBot) -> None:
     group = fortune.group()
     await fortune.peer.say_in_group(group, 10002, "唉，好累")
     await fortune.logged("第 1 声叹气")

@@ -1,4 +1,5 @@
-"""Nine plugins in one bot. Their author had not seen the compat code. Each acts in a chat."""
+"""Nine plugins act in chats of one bot. Their author had not seen the code of
+`nekro_core.compat`."""
 
 import ast
 import io
@@ -59,7 +60,7 @@ async def test_the_other_plugins_act_in_a_chat(bot: Bot) -> None:
 
 
 def module(bot: Bot, name: str) -> ModuleType:
-    """The module of a plugin that is one file."""
+    """The module of a plugin that consists of one file."""
     place = str(bot.app.host.data_dir / "plugins" / f"{name}.py")
     (found,) = {each for each in [*sys.modules.values()] if getattr(each, "__file__", "") == place}
     return found
@@ -98,7 +99,9 @@ async def _tells_of_weather(bot: Bot) -> None:
     report = "weather_report(['魔都'])"
     read = "send_channel_message(open('/home/user/report.txt').read())"
     (said,) = await chat.ask("weather", code=[report, read])
-    assert said.startswith("魔都: error 查询 上海")  # the alias is found, the server is not
+    assert said.startswith(
+        "魔都: error 查询 上海"
+    )  # the plugin knows the alias, but no server answers
     assert await chat.call("block_city", "Atlantis") == "Atlantis 已屏蔽"
     kept = bot.app.host.data_dir / "plugin_data" / "zhuque.city_weather" / "config.yaml"
     assert "Atlantis" in kept.read_text(encoding="utf-8")
@@ -185,7 +188,7 @@ async def _translates(bot: Bot) -> None:
 async def _builds_in_the_background(bot: Bot) -> None:
     chat = bot.chat()
     watch = module(bot, "build_watch")
-    assert watch.beats > 0  # the plugin's own asyncio task runs
+    assert watch.beats > 0  # a task that the plugin itself started runs
     start = "start_build('core')\nsend_channel_message(start_build('core'))"
     assert await chat.ask("build it", code=start) == ["already running"]
     bot.foresee(code="send_channel_message('built')")

@@ -1,5 +1,5 @@
-"""Ten plugins as strangers write them, all in one bot, each in conversations as their authors
-imagine them. `expectations.md` beside this file says what each of them should do.
+"""Ten plugins that strangers could have written, all in one bot. Each is used in conversations that
+its author would imagine. `expectations.md` beside this file says what each of them should do.
 """
 
 import base64
@@ -41,7 +41,7 @@ OPERATOR, LI, WANG, ZHAO = 10001, 10002, 10003, 10004
 
 
 class ModelThatTranslates(ModelByChat):
-    """Also answers what the translator asks of it without a chat."""
+    """A scripted model that also answers the requests of the plugin translator_desk."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class ModelThatTranslates(ModelByChat):
 
 
 def whole_answer(text: str) -> Answer:
-    """An answer that is not streamed."""
+    """An answer that comes whole, not as a stream."""
     message = {"role": "assistant", "content": text}
     body = {
         "id": "whole",
@@ -74,7 +74,7 @@ def whole_answer(text: str) -> Answer:
 
 
 def written(asked: Asked) -> str:
-    """Everything that a request says, in one text."""
+    """All text of a request."""
     texts = []
     for message in asked.messages:
         content = message["content"]
@@ -112,7 +112,7 @@ async def whole(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Whole
 
 
 async def runs(whole: WholeBot, group: int, code: str, what: Any = "请帮忙") -> Any:
-    """Let the model run this code, which leaves something in ``out``. Returns that."""
+    """Let the model run this code, which sets a variable ``out``. Return the value of ``out``."""
     told = "import json\nsend_channel_message('OUT ' + json.dumps(out, ensure_ascii=False))"
     whole.model.replies[key(group)].append(fence(f"{code}\n{told}"))
     before = len(whole.said(group))
@@ -171,10 +171,12 @@ async def test_every_plugin_is_loaded(whole: WholeBot) -> None:
 # -- nekro_plugin_plantcare ----------------------------------------------------------------
 
 
-async def test_plants_are_kept_and_told_to_the_model(whole: WholeBot) -> None:
+async def test_plants_are_stored_and_shown_to_the_model(whole: WholeBot) -> None:
     group = whole.group(fence("print(tool_search('浇水'))"))
     await whole.ask(group, "你会养花吗")
-    assert "养花、浇水、盆栽时激活" in written(whole.prompts(group)[0]), "it sleeps"
+    assert "养花、浇水、盆栽时激活" in written(whole.prompts(group)[0]), (
+        "the prompt shows the plugin only with its brief text"
+    )
     code = (
         "add_plant(name='小绿', species='绿萝')\n"
         "add_plant('刺头', '仙人掌', 10)\n"
@@ -211,7 +213,7 @@ async def test_a_reset_forgets_the_plants(whole: WholeBot) -> None:
 # -- checkin -------------------------------------------------------------------------------
 
 
-async def test_people_check_in_once_a_day(whole: WholeBot) -> None:
+async def test_people_can_check_in_once_a_day(whole: WholeBot) -> None:
     group = whole.group()
     (said,) = await hears(whole, group, LI, "/签到")
     assert said.strip() == "签到成功，+5 分，共 5 分"
@@ -301,7 +303,9 @@ async def test_people_vote_for_lunch(whole: WholeBot) -> None:
     assert whole.prompts(group) == []
 
 
-async def test_a_command_answers_bit_by_bit_and_checks_its_arguments(whole: WholeBot) -> None:
+async def test_a_command_sends_its_answer_in_parts_and_checks_its_arguments(
+    whole: WholeBot,
+) -> None:
     group = whole.group()
     said = await hears(whole, group, LI, "/lunch.remind 2 tone:loud", 3)
     assert said == ["还有 2 次提醒!", "还有 1 次提醒!", "快去投票!"]
@@ -310,7 +314,7 @@ async def test_a_command_answers_bit_by_bit_and_checks_its_arguments(whole: Whol
     assert "次数" in wrong or "times" in wrong
 
 
-async def test_a_result_is_exported_for_those_who_may(whole: WholeBot) -> None:
+async def test_a_result_is_exported_only_for_people_with_the_right(whole: WholeBot) -> None:
     group = whole.group()
     await hears(whole, group, LI, "/吃什么 面 饭")
     await hears(whole, group, LI, "/lunch.export")
@@ -385,7 +389,7 @@ def picture(segment: Any) -> Image.Image:
 
 
 async def chatted(whole: WholeBot) -> int:
-    """A group in which people have talked about noodles."""
+    """Make a group in which people have talked about noodles."""
     group = whole.group()
     for user, words in ((LI, "今天吃拉面"), (WANG, "我不吃拉面 Ramen"), (LI, "那你吃啥")):
         await whole.peer.say_in_group(group, user, words)
@@ -424,7 +428,7 @@ async def test_people_and_the_channel_have_profiles(whole: WholeBot) -> None:
     assert channel["preset"]
 
 
-async def test_a_plugin_asks_the_database_in_sql(whole: WholeBot) -> None:
+async def test_a_plugin_reads_the_database_with_sql(whole: WholeBot) -> None:
     group = await chatted(whole)
     ranked = await runs(whole, group, "out = talk_rank(1)")
     assert ranked == [{"nick": f"name of {LI}", "count": 2}]
@@ -436,13 +440,13 @@ async def test_a_command_reports_on_the_week(whole: WholeBot) -> None:
     found = re.search(r"最近 24 小时 (\d) 人说了 (\d) 条", said)
     assert found
     assert found[1] == "2"
-    assert found[2] in "34", "whether the command itself counts is open"
+    assert found[2] in "34", "the message of the command may be counted or not"
 
 
 # -- recipe_memory -------------------------------------------------------------------------
 
 
-async def test_recipes_are_found_by_what_they_are_like(whole: WholeBot) -> None:
+async def test_recipes_are_found_by_a_similar_description(whole: WholeBot) -> None:
     group = whole.group()
     code = (
         "save_recipe('番茄炒蛋', ['番茄', '鸡蛋'], '先炒蛋再放番茄')\n"
@@ -491,7 +495,7 @@ async def test_a_failed_build_wakes_the_chat(whole: WholeBot) -> None:
         good = {"repo": "me/app", "status": "success", "title": "build 6"}
         assert (await ci.post(url, json=good)).status_code == 200
         await anyio.sleep(1)
-        assert len(whole.prompts(group)) == before, "a good build wakes nobody"
+        assert len(whole.prompts(group)) == before, "a successful build must not wake the agent"
         bad = {"repo": "me/app", "status": "failure", "title": "build 7"}
         posted = await ci.post(url, json=bad)
         assert posted.json() == {"ok": True, "pushed": 1}
@@ -501,7 +505,7 @@ async def test_a_failed_build_wakes_the_chat(whole: WholeBot) -> None:
     assert "[CI] me/app 构建 success: build 6" in asked
 
 
-async def test_a_task_waits_for_leave_and_tells_the_chat(whole: WholeBot) -> None:
+async def test_a_task_waits_for_approval_and_tells_the_chat(whole: WholeBot) -> None:
     group = whole.group()
     task_id = await runs(whole, group, "out = rerun_ci('me/app', branch='dev')")
     assert re.fullmatch(r"rerun_\w{8}", task_id)
@@ -528,7 +532,7 @@ async def test_the_plugin_ends_its_tasks_when_the_bot_ends(tmp_path: Path) -> No
 # -- translator_desk -----------------------------------------------------------------------
 
 
-async def test_a_tool_asks_the_model_itself(whole: WholeBot) -> None:
+async def test_a_tool_makes_a_request_to_the_model(whole: WholeBot) -> None:
     group = whole.group()
     code = "out = [translate_text('你好，群主'), extract_keywords('猫和狗还有鱼', count=2)]"
     assert await runs(whole, group, code) == ["Hello, the boss", ["猫", "狗"]]
@@ -558,7 +562,7 @@ async def test_a_tool_shows_the_model_a_picture(whole: WholeBot) -> None:
 # -- mood_keeper ---------------------------------------------------------------------------
 
 
-async def test_the_mood_is_told_and_changed(whole: WholeBot) -> None:
+async def test_the_mood_is_shown_to_the_model_and_changed(whole: WholeBot) -> None:
     group = whole.group()
     mood = await runs(whole, group, "change_mood('happy', '有糖')\nout = get_mood()")
     assert (mood["word"], mood["value"]) == ("开心", 90)
@@ -568,10 +572,10 @@ async def test_the_mood_is_told_and_changed(whole: WholeBot) -> None:
     refused = written(whole.prompts(group)[-1])
     assert "mood is now 开心 because 有糖" in refused
     assert "furious" in refused
-    assert "happy" in refused.split("furious")[-1], "the error names what may stand there"
+    assert "happy" in refused.split("furious")[-1], "the error must list the allowed values"
 
 
-async def test_signals_silence_and_wake_the_bot(whole: WholeBot) -> None:
+async def test_signals_keep_the_bot_silent_or_wake_it(whole: WholeBot) -> None:
     group = whole.group()
     (said,) = await hears(whole, group, LI, [at(20002), text(" 加群链接")])
     assert said == "这条消息被我吞掉了"
@@ -599,14 +603,16 @@ async def test_a_hook_sees_pictures_and_mentions(whole: WholeBot) -> None:
     assert mood["value"] == 56
 
 
-async def test_a_tool_that_is_not_collected_is_not_there(whole: WholeBot) -> None:
+async def test_a_tool_that_the_plugin_does_not_offer_in_this_chat_is_missing(
+    whole: WholeBot,
+) -> None:
     group = whole.group(fence("fortune()"))
     assert await whole.ask(group, "抽个签") == [WELL]
     assert "大吉" not in written(whole.prompts(group)[-1])
     assert "小吉" not in written(whole.prompts(group)[-1])
 
 
-async def test_the_later_reset_hook_counts(whole: WholeBot) -> None:
+async def test_the_reset_hook_that_was_registered_last_is_used(whole: WholeBot) -> None:
     group = whole.group()
     await runs(whole, group, "change_mood('happy')\nout = 1")
     await hears(whole, group, OPERATOR, "/reset")

@@ -1,4 +1,5 @@
-"""Code that blocks the event loop is named in the log, once. Code that only waits is not."""
+"""Code that blocks the event loop is named in the log, once. Code that waits with ``await`` is not
+named."""
 
 import threading
 from collections.abc import Iterator
@@ -22,13 +23,13 @@ noticed = threading.Event()
 
 
 async def blocks(_ctx: AgentCtx) -> str:
-    """Compute without awaiting, until that is noticed."""
+    """Compute without awaiting until the test has noticed it."""
     noticed.wait(30)
     return "done"
 
 
 async def waits(_ctx: AgentCtx) -> str:
-    """Wait as one should."""
+    """Wait with ``await``, as a plugin should."""
     await anyio.sleep(0.5)
     return "done"
 

@@ -1,4 +1,4 @@
-"""A plugin that fails in a hook is named in the log and does not disturb other plugins."""
+"""If a plugin fails in a hook, the log names the plugin, and other plugins work as before."""
 
 import asyncio
 from collections.abc import Iterator
@@ -113,8 +113,8 @@ async def test_an_init_that_blocks_is_interrupted(world: World, lines: list[str]
             tool = registry.tools_for(GROUP).resolve("g")
             assert tool is not None
             assert isinstance(await call_tool(tool, world.ctx()), ToolReturn | ToolCallFailed)
-    # On a busy machine the watching thread may notice the block only when it must interrupt it.
-    # So any log line about the block is enough here.
+    # On a busy machine, the thread that watches the loop may notice the block only when it must
+    # interrupt it. So one log line about the block is enough.
     assert any(line.startswith("plugin local/a ") and "blocked the" in line for line in lines)
 
 
@@ -122,7 +122,7 @@ async def test_an_init_that_blocks_is_interrupted(world: World, lines: list[str]
 async def test_a_hook_whose_coroutine_is_closed_ends(
     world: World, lines: list[str], again: bool
 ) -> None:
-    """At the end of an event loop unfinished coroutines are closed. The hook must then end."""
+    """At the end of an event loop, unfinished coroutines are closed. The hook must then end."""
     ended = []
 
     async def method() -> None:

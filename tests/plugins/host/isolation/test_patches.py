@@ -1,4 +1,5 @@
-"""A plugin that replaces functions of other modules is named as a problem; no other plugin is."""
+"""If a plugin replaces functions of other modules, this is reported as a problem of this plugin
+only."""
 
 from collections.abc import Iterator
 
@@ -34,7 +35,7 @@ class Client(httpx.AsyncClient):
 
 @pytest.fixture(autouse=True)
 def as_they_were(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Restore what the plugins of these tests replace."""
+    """Restore the functions that the plugins of these tests replace."""
     monkeypatch.setattr(httpx.AsyncClient, "get", httpx.AsyncClient.get)
     monkeypatch.setattr(
         nekro_core.plugins.host.tool_calls,
@@ -67,7 +68,8 @@ async def test_a_plugin_that_patches_others_is_named_when_it_is_loaded_later(wor
     async with world.bot() as registry:
         world.write("a.py", later)
         assert "it replaces httpx.AsyncClient.get for" in told(await registry.enable("ann.a"))[0]
-        # Loaded again, the plugin sets the value that its patch left there, so it changes nothing.
+        # When the plugin is loaded again, the function is already the one of its patch. So it
+        # changes nothing.
         assert (await registry.enable("ann.a")).problems == ()
 
 

@@ -61,7 +61,8 @@ async def called(registry: PluginRegistry, world: World, name: str) -> object:
 async def test_a_regular_expression_that_holds_pythons_lock_is_interrupted(
     world: World, lines: list[str]
 ) -> None:
-    """The regular expression holds Python's lock, so the thread that watches the loop must wait."""
+    """The regular expression holds Python's lock (the GIL), so the thread that watches the loop
+    must wait."""
     body = 'import re\n    re.search(r"(a+)+$", "a" * 60 + "!")'
     world.write("a.py", plugin_source("a", "fine", more=BLOCKS.format(body=body)))
     with watch_event_loop(0.1, 0.3):
@@ -98,7 +99,7 @@ async def test_a_plugin_that_blocks_is_interrupted(
 async def test_a_plugin_that_blocks_while_it_logs_is_interrupted(
     world: World, lines: list[str]
 ) -> None:
-    """The signal arrives while this thread holds the lock of loguru's sink."""
+    """The signal arrives while the main thread holds the lock of loguru's sink."""
 
     def blocks(message: Any) -> None:
         while message.record["message"] == "block here":
@@ -120,7 +121,7 @@ async def test_a_plugin_that_blocks_while_it_logs_is_interrupted(
 
 async def test_the_bots_own_code_is_never_interrupted(world: World, lines: list[str]) -> None:
     async def slow(_ctx: AgentCtx) -> str:
-        """Ours, however slow."""
+        """A slow function of the bot itself."""
         time.sleep(0.8)
         return "done"
 
@@ -145,7 +146,7 @@ def test_a_blocking_plugin_is_interrupted_on_uvloop(world: World) -> None:
     assert signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL
 
 
-async def test_outside_the_main_thread_nothing_is_interrupted() -> None:
+async def test_outside_the_main_thread_no_code_is_interrupted() -> None:
     def other() -> None:
         async def watch() -> None:
             with watch_event_loop(0.1, 0.1):
@@ -196,7 +197,7 @@ def running() -> list[str]:
     )
 
 
-async def test_unloading_a_plugin_ends_its_tasks_and_no_others(world: World) -> None:
+async def test_unloading_a_plugin_ends_its_tasks_and_no_other_tasks(world: World) -> None:
     world.write("a.py", plugin_source("a", more=TASKS))
     async with anyio.create_task_group() as group:
 
@@ -237,7 +238,7 @@ async def init():
 """
 
 
-async def test_a_task_that_ignores_cancellation_is_named_and_not_waited_for(
+async def test_a_task_that_ignores_cancellation_is_reported_and_not_waited_for(
     world: World, lines: list[str]
 ) -> None:
     world.write("a.py", plugin_source("a", more=STUBBORN))

@@ -1,0 +1,129 @@
+"""Checks which packages are not imported at the start of a bot, by the check of a plugin, and by a
+small command.
+
+Importing each of these packages takes time and memory, and the package is needed only later or
+rarely. So it is imported where it is used (see "Style" in CONTRIBUTING.md). `make bench` measures
+the times.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import pytest
+
+from nekro_core.cli.commands import FUNCTIONS
+from nekro_core.cli.plugin_kit.new import write_new
+
+ROOT = Path(__file__).parents[2]
+
+OF_PAGES = frozenset({"nicegui", "socketio", "aiohttp", "jinja2", "nekro_core.console.pages"})
+"""Needed when a person opens the console."""
+OF_TEXTS = frozenset({"latex2mathml", "nh3", "pygments.lexers.python", "regex"})
+OF_MEDIA = frozenset({"av", "pypdf", "docx", "openpyxl", "lxml", "semantic_text_splitter"})
+"""Needed for a sound or a document."""
+OF_DATABASES = frozenset({"tortoise", "pypika_tortoise", "asyncpg", "nekro_core.store.models"})
+"""Needed to migrate older tables, for PostgreSQL, and by plugins for nekro-agent."""
+OF_SEARCHES = frozenset({"numpy"})
+"""Needed for a search in messages, and to index two hundred new messages."""
+OF_OPERATORS = frozenset(
+    {"cryptography", "ruamel", "tomlkit", "pyotp", "segno", "nekro_core.llm.probe.endpoint"}
+)
+"""Needed for an action of an operator: a backup with secrets, a change of a file, a second
+factor."""
+OF_OTHERS = frozenset(
+    {"docker", "mcp", "maibot_sdk", "pytest", "xllamacpp", "pandas", "openai", "anthropic"}
+)
+"""Needed by a backend, a plugin or a model that few bots use."""
+LATER = OF_PAGES | OF_TEXTS | OF_MEDIA | OF_DATABASES | OF_SEARCHES | OF_OPERATORS | OF_OTHERS
+
+OF_THE_BOT = frozenset(
+    {"fastapi", "uvicorn", "httpx", "nekro_core.app.app", "nekro_core.agent.turn"}
+)
+"""Not needed by a command that reads a setting or sends a signal."""
+
+_RUN = """
+import json, os, signal, sys, threading, time
+from pathlib import Path
+from nekro_core.app.server import run
+
+def look():
+    ready = Path(os.environ["NEKRO_DATA_DIR"], "running.json")
+    while not ready.exists():
+        time.sleep(0.05)
+    Path("modules.txt").write_text("\\n".join(sorted(sys.modules)))
+    os.kill(os.getpid(), signal.SIGTERM)
+
+threading.Thread(target=look, daemon=True).start()
+sys.exit(run())
+"""
+_COMMAND = """
+import sys
+from nekro_core.cli.commands import find_command
+find_command(sys.argv[1])
+print(*sorted(sys.modules), sep="\\n")
+"""
+
+
+def _found(modules: Collection[str], forbidden: Collection[str]) -> list[str]:
+    return sorted({*forbidden} & {*modules})
+
+
+async def _output(*arguments: str, at: Path, environment: Mapping[str, str]) -> str:
+    """Run Python and return what it printed, also to standard error."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *arguments,
+        cwd=at,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    said, _ = await process.communicate()
+    assert process.returncode == 0, said.decode()[-4000:]
+    return said.decode()
+
+
+async def test_a_running_bot_has_not_imported_packages_that_are_needed_only_later(
+    tmp_path: Path,
+) -> None:
+    settings = {
+        "NEKRO_DATA_DIR": str(tmp_path / "data"),
+        "NEKRO_LLM__BASE_URL": "http://127.0.0.1:9/v1",
+        "NEKRO_LLM__MODEL": "none",
+        "PORT": "0",
+    }
+    await _output("-c", _RUN, at=tmp_path, environment=settings)
+    modules = (tmp_path / "modules.txt").read_text().split()
+    assert "nekro_core.agent.turn.turn" in modules
+    assert _found(modules, LATER) == []
+
+
+async def test_a_plugin_check_imports_no_more_than_a_bot(tmp_path: Path) -> None:
+    write_new(tmp_path, "dice_cup", "you")
+    code = tmp_path / "dice_cup" / "__init__.py"
+    printed = """
+
+    import sys
+
+    print("loaded", *sys.modules)
+    """
+    code.write_text(code.read_text("utf-8") + textwrap.dedent(printed), "utf-8")
+    arguments = ("-m", "nekro_core", "plugin", "check", "dice_cup")
+    said = await _output(*arguments, at=tmp_path, environment={})
+    (line,) = (each for each in said.splitlines() if each.startswith("loaded "))
+    modules = line.split()
+    assert "nekro_core.cli.plugin_kit.check_report" in modules
+    assert _found(modules, LATER) == []
+
+
+@pytest.mark.parametrize("command", ["restart", "get"])
+async def test_a_small_command_does_not_import_the_bot(tmp_path: Path, command: str) -> None:
+    assert command in FUNCTIONS
+    modules = (await _output("-c", _COMMAND, command, at=tmp_path, environment={})).split()
+    assert "nekro_core.app.settings" in modules
+    assert _found(modules, LATER | OF_THE_BOT) == []
