@@ -187,6 +187,8 @@ class EmbeddedModel:
             await self._read_all(likely)
         finally:
             self._beginnings = self._unread = frozenset()
+            if self._state.phase is EmbeddedPhase.READING:
+                self._state = replace(self._state, phase=EmbeddedPhase.READY, done=0, total=0)
 
     async def _read_all(self, likely: Sequence[ChatRequest]) -> None:
         assert self._file is not None
@@ -205,8 +207,6 @@ class EmbeddedModel:
             await self._readings.save(self._slot(request.cache_key), self._name_of(request))
             self._unread -= {request.cache_key}
             logger.info("the embedded model has read {:.0%} of its instructions", done / total)
-        if left:
-            self._state = EmbeddedState(phase=EmbeddedPhase.READY, file=self._file.name)
         # A short prompt may have taken the slot of a beginning.
         self._give_up_other_slots()
         for request in likely:
