@@ -16,6 +16,7 @@ from nekro_core.api.chat import (
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
 from nekro_core.api.schemas import AgentCtx, FoundMessage
 
+from .more_sums import ARITHMETIC, DATES, UNITS
 from .quotes import MAX_QUOTED, author_of, quoted
 from .worked_examples import QUOTES, SUMS, TALK
 
@@ -39,7 +40,7 @@ _MAX_FOUND_TEXT = 1000
     SandboxMethodType.TOOL,
     "send_channel_message",
     "Send a text message to the chat.",
-    examples=TALK + SUMS,
+    examples=TALK + SUMS + ARITHMETIC + DATES + UNITS,
 )
 async def send_channel_message(
     _ctx: AgentCtx,

@@ -30,6 +30,18 @@ send_channel_message("Gravity is the force by which masses attract each other.")
 # User: explain what a database is
 send_channel_message("A database stores data so that programs can find and change it quickly.")
 
+# User: how high is the Eiffel Tower?
+send_channel_message("It is about 330 meters high.")
+
+# User: what is the capital of Japan?
+send_channel_message("The capital of Japan is Tokyo.")
+
+# User: at what temperature does water boil
+send_channel_message("Water boils at 100 °C.")
+
+# User: how many legs does a spider have?
+send_channel_message("A spider has eight legs.")
+
 # User: where is the Eiffel Tower?
 send_channel_message("It is in Paris, France.")
 
@@ -93,6 +105,15 @@ send_channel_message("I love you")
 # User: 什么是重力？
 send_channel_message("重力是物体之间互相吸引的力。")
 
+# User: 东方明珠有多高？
+send_channel_message("东方明珠塔高468米。")
+
+# User: 日本的首都是哪里？
+send_channel_message("日本的首都是东京。")
+
+# User: 水多少度会沸腾
+send_channel_message("水在100度时沸腾。")
+
 # User: 埃菲尔铁塔在哪里
 send_channel_message("埃菲尔铁塔在法国巴黎。")
 
@@ -146,6 +167,15 @@ send_channel_message("water")
 
 # User: 重力とは何ですか？
 send_channel_message("重力は物と物が引き合う力です。")
+
+# User: 東京タワーの高さはどのくらい？
+send_channel_message("東京タワーの高さは333メートルです。")
+
+# User: 日本の首都はどこですか
+send_channel_message("日本の首都は東京です。")
+
+# User: 水は何度で沸騰しますか？
+send_channel_message("水は100度で沸騰します。")
 
 # User: エッフェル塔はどこにある？
 send_channel_message("フランスのパリにあります。")

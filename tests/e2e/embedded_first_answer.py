@@ -15,12 +15,9 @@ from pathlib import Path
 import anyio
 
 from nekro_core.agent.prompt.small_prompt import beginnings
-from nekro_core.llm.embedded import (
-    EmbeddedModel,
-    EmbeddedPhase,
-    EmbeddedSettings,
-    ensure_weights,
-)
+from nekro_core.llm.embedded.fetch import ensure_weights
+from nekro_core.llm.embedded.model import EmbeddedModel, EmbeddedPhase
+from nekro_core.llm.embedded.settings import EmbeddedSettings
 from tests.e2e.embedded_eval import FOLDER, answer, builtin_tools
 
 QUESTIONS = {

@@ -178,7 +178,7 @@ def test_a_question_in_an_unread_language_gets_a_brief_prompt() -> None:
     assert "send(" not in system[1], "the examples show the functions"
     assert rest[:2] == [("user", "and?"), ("assistant", 'send("Well.")')], "the last exchange"
     assert rest[-2:] == [("user", "say yes"), ("assistant", 'speak("Yes!")')]
-    assert len(rest) == 2 + 2 * 4
+    assert len(rest) == 2 + 2 * 3
     assert now == ("user", "say yes twice")
     assert request.cache_key == BRIEF_KEY
     assert request.grammar == small_prompt(TOOLS, history, codes=codes).grammar
