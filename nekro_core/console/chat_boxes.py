@@ -8,6 +8,7 @@ from nicegui import events, ui
 
 from nekro_core.chat import ChatKey
 from nekro_core.console.file_routes import box_file_address
+from nekro_core.console.upload_button import upload_button
 from nekro_core.console.view import View, link_to
 from nekro_core.console.widgets import badge, confirm
 from nekro_core.operator.boxes import MAX_FILE_BYTES, BoxView
@@ -93,7 +94,4 @@ def _draw_box(view: View, chat_key: ChatKey, box: BoxView, refresh: Callable[[],
                 ui.button(view.say("chats.box_sleep"), on_click=sleep).props("flat dense no-caps")
             ui.button(view.say("chats.box_end"), on_click=end).props("flat dense no-caps")
         files = ui.element("div").classes("nc-list nc-small nc-lines")
-        upload = ui.upload(
-            label=view.say("chats.upload"), on_upload=put, max_file_size=MAX_FILE_BYTES
-        )
-        upload.props("auto-upload flat bordered").classes("nc-wide")
+        upload_button(view, view.say("chats.upload"), put, max_bytes=MAX_FILE_BYTES)

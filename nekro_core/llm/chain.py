@@ -258,12 +258,16 @@ class ModelChain:
                         for each in held:
                             yield each
             if not begun:
-                raise ReplyBroken("the stream ended without a reply")
+                if not (last and not passed and _has_ended(held)):
+                    raise ReplyBroken("the stream ended without a reply")
+                # No other model could answer. The agent asks the only one again.
+                self._choose(link, passage, request, passed)
+                for each in held:
+                    yield each
             link.breaker.finished()
         except ModelError as error:
             reason, detail = reason_of(error), str(error)
-            empty = not begun and any(isinstance(each, ReplyFinished) for each in held)
-            if empty:
+            if not begun and _has_ended(held):
                 reason, detail = PassReason.EMPTY, "the reply had no word"
             asked = getattr(error, "retry_after_s", None)
             link.breaker.fails(passage, reason, detail, asked)
@@ -314,6 +318,11 @@ def _cooling(link: ChainLink) -> PassedModel:
     breaker = link.breaker
     why = f"{breaker.reason}: {breaker.detail}" if breaker.reason else "another request tries it"
     return PassedModel(name=link.name, reason=PassReason.COOLING, detail=why)
+
+
+def _has_ended(deltas: Sequence[Delta]) -> bool:
+    """Return True if a reply has its proper end."""
+    return any(isinstance(each, ReplyFinished) for each in deltas)
 
 
 def _is_beginning(delta: Delta, request: ChatRequest) -> bool:

@@ -87,6 +87,18 @@ class PolicyResolver:
             cached = self._cached[chat_key] = overrides, self._resolve(chat_key, overrides)
         return cached[1]
 
+    def names_of_other_accounts(self, chat_key: ChatKey) -> tuple[str, ...]:
+        """Return the names by which people call the bot's other accounts, without the names that
+        the account of this chat has too."""
+        own = {name.casefold() for name in self.of(chat_key).names}
+        return tuple(
+            name
+            for instance, overrides in self.conduct.book.accounts.items()
+            if instance != chat_key.instance
+            for name in overrides.names or ()
+            if name.casefold() not in own
+        )
+
     def model_named(self, name: str) -> ChatModel | None:
         """Return the model with a name: the model of a group, a chain for several names
         (``fast,strong``), or the bot's default model for ``default``. Returns None if there is no

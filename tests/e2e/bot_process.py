@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,8 @@ class BotProcess:
     process: asyncio.subprocess.Process | Forked | None = None
     running: dict[str, Any] = field(default_factory=dict)
     started_in: float = 0.0
+    without: Collection[str] = ()
+    """Environment variables of this process that the bot does not get."""
 
     @property
     def address(self) -> str:
@@ -69,7 +71,8 @@ class BotProcess:
         """Start the bot, and do not wait."""
         (self.data / "running.json").unlink(missing_ok=True)
         folder, log = self.data.parent, self.data.parent / "bot.log"
-        environment = {**os.environ, **self.environment, "NEKRO_DATA_DIR": str(self.data)}
+        inherited = {name: os.environ[name] for name in os.environ if name not in self.without}
+        environment = {**inherited, **self.environment, "NEKRO_DATA_DIR": str(self.data)}
         if self.bot_forker is not None:
             self.process = await self.bot_forker.fork(cwd=folder, log=log, environment=environment)
             return

@@ -129,7 +129,7 @@ async def test_missing_and_private_addresses_are_refused(whole: WholeBot) -> Non
     await whole.others_are_served()
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("name", [each for each in PICTURES if "SVG" not in each])
 async def test_the_web_api_refuses_invalid_pictures_with_a_reason(
     whole: WholeBot, name: str
 ) -> None:

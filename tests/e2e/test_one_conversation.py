@@ -101,6 +101,8 @@ async def on_stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
             "NEKRO_LLM__BASE_URL": server.base_url,
             "NEKRO_LLM__MODEL": "scripted",
             "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
+            # A picture that follows the bot's answer would wake it too.
+            "NEKRO_TRIGGER__PARTICIPATION__MODE": "mentioned",
             **stage.settings,
         }
         async with running_bot(tmp_path, **settings) as bot, stage.join(bot):

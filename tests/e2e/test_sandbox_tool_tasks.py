@@ -213,7 +213,7 @@ async def test_a_model_solves_the_task(
         said = await answer(web)
     assert said.startswith(TASKS[task])
     assert account.of(f"web-private_{speaker}", task) == [said]
-    asked = [one for one in model.requests if f"private_{speaker}," in str(one.messages)]
+    asked = [one for one in model.requests if f"private_{speaker}:" in str(one.messages)]
     assert {"tools" in one.body for one in asked} == {mode == "tools"}
 
 

@@ -36,6 +36,9 @@ DUE_S = 12.0
 bot."""
 SILENT_S = 3.0
 """How long the test watches the chat in which the new bot must send nothing."""
+OF_NEWER_BOTS = ("NEKRO_SANDBOX__PACKAGES",)
+"""Variables that the tests set for all bots, but that an old bot refuses, since it does not know
+them."""
 PLUGIN = '''
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType
 from nekro_core.api.schemas import AgentCtx
@@ -93,6 +96,7 @@ async def upgrade(commit: str, folder: Path, database_url: str = "") -> None:
             folder / "data",
             {**settings, "PYTHONPATH": str(old)},
             command=(sys.executable, str(old / "bot.py")),
+            without=OF_NEWER_BOTS,
         )
         stack.push_async_callback(_end, bot)
         await bot.start()
@@ -125,7 +129,7 @@ async def upgrade(commit: str, folder: Path, database_url: str = "") -> None:
         await bot.kill()
         print(f"the bot of {commit} was killed in the middle of a turn", flush=True)
 
-        bot.environment = {**settings, "PORT": str(bot.running["port"])}
+        bot.environment, bot.without = {**settings, "PORT": str(bot.running["port"])}, ()
         bot.command = BotProcess.command
         began = len(bot.log)
         await bot.start()

@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from loguru import logger
 
 from nekro_core.agent.participation.followed_chats import FollowedChats
+from nekro_core.agent.participation.verdict import FollowVerdict, TalkSign
 from nekro_core.agent.session.backlog import Backlog
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.trigger import (
@@ -342,6 +343,12 @@ class Session:
             return bool(called_name(said, policy.names))
 
         if record.to_bot or calls_bot(record):
+            return
+        if called_name(record, self._services.policies.names_of_other_accounts(self.chat_key)):
+            # Another account of this bot is meant. It is in the same group and answers itself.
+            self._backlog.followed[record.seq] = FollowVerdict(
+                goes_on=False, signs=(TalkSign.NAMES_OTHER,)
+            )
             return
         try:
             verdict = await self._followed_chats.judge(record, calls_bot)

@@ -7,6 +7,7 @@ from nicegui import ui
 from nicegui.events import GenericEventArguments
 
 from nekro_core.console.restart import ask_restart
+from nekro_core.console.upload_button import upload_button
 from nekro_core.console.view import View
 from nekro_core.console.widgets import (
     badge,
@@ -94,9 +95,8 @@ def _draw_upload(view: View, refresh: Callable[[], Any]) -> None:
 
     with ui.expansion(view.say("backups.upload"), icon="upload").classes("nc-card nc-expansion"):
         ui.label(view.say("backups.upload_hint")).classes("nc-soft")
-        upload = ui.upload(label=view.say("backups.upload_file"), auto_upload=True)
-        upload.props(f'url="{FILES}" method=POST send-raw accept=".zip" flat bordered')
-        upload.classes("nc-wide")
+        upload = upload_button(view, view.say("backups.upload_file"), accept=".zip")
+        upload.props(f'url="{FILES}" method=POST send-raw')
         upload.on("uploaded", uploaded, js_handler="() => emit()")
         upload.on(
             "failed",

@@ -10,6 +10,7 @@ from pydantic import SecretStr
 from nekro_core.chat import ChatKey
 from nekro_core.console.chat_chooser import choose_chat
 from nekro_core.console.pages.chats import chat_address
+from nekro_core.console.upload_button import upload_button
 from nekro_core.console.view import View, link_to
 from nekro_core.console.widgets import badge, confirm, empty, heading, local_time, size_text
 from nekro_core.media.documents import MAX_BYTES
@@ -130,10 +131,7 @@ def _draw_transfer(view: View, refresh: Refresh) -> None:
         "nc-card nc-expansion"
     ):
         ui.button(view.say("memory.export"), on_click=export).props("outline no-caps")
-        upload = ui.upload(
-            label=view.say("memory.import"), on_upload=take, max_file_size=_IMPORT_BYTES
-        )
-        upload.props("auto-upload flat bordered").classes("nc-wide")
+        upload_button(view, view.say("memory.import"), take, max_bytes=_IMPORT_BYTES)
 
 
 async def _draw_notes(
@@ -297,8 +295,7 @@ async def _draw_documents(view: View, chat_key: str, refresh: Refresh) -> None:
         )
 
     label = "memory.put_here" if chat_key else "memory.put"
-    upload = ui.upload(label=view.say(label), on_upload=put, max_file_size=MAX_BYTES)
-    upload.props("auto-upload flat bordered").classes("nc-wide")
+    upload_button(view, view.say(label), put, max_bytes=MAX_BYTES)
 
 
 def _draw_document(view: View, file: KnownFile, refresh: Refresh) -> None:

@@ -12,6 +12,7 @@ from nekro_core.console.plugin_parts import (
     draw_state,
     title_of,
 )
+from nekro_core.console.upload_button import upload_button
 from nekro_core.console.view import View, link_to
 from nekro_core.console.widgets import empty
 from nekro_core.operator.plugin_views import PluginsView, PluginView
@@ -124,23 +125,12 @@ def _draw_upload(view: View, look: Callable[[str], None]) -> None:
         place = await view.perform(
             area.upload.invoke(view.actor, given), view.say("plugins.uploaded", name=name)
         )
-        upload.reset()
         if place is not None:
             look(place)
 
-    def refused() -> None:
-        view.tell(view.say("plugins.upload_refused", most=MOST_BYTES // 10**6), bad=True)
-
-    upload = ui.upload(
-        on_upload=uploaded, on_rejected=refused, max_file_size=MOST_BYTES, auto_upload=True
+    upload_button(
+        view, view.say("plugins.upload"), uploaded, max_bytes=MOST_BYTES, accept=".zip,.py"
     )
-    upload.props('accept=".zip,.py"').classes("nc-plugin-upload")
-    button = ui.button(
-        view.say("plugins.upload"),
-        icon="upload_file",
-        on_click=lambda: upload.run_method("pickFiles"),
-    )
-    button.props("outline no-caps")
 
 
 def _draw_index(view: View, look: Callable[[str], None]) -> None:

@@ -72,6 +72,20 @@ async def test_a_line_that_names_somebody_else_does_not_wake_it(
         assert len(model.requests) == 1
 
 
+async def test_a_line_that_names_another_account_of_the_bot_does_not_wake_this_one(
+    folder: Path, boxes: BoxCache
+) -> None:
+    model = ScriptedModel([answer("Funny or tense?")])
+    folder.mkdir(exist_ok=True)
+    (folder / "conduct.toml").write_text('[accounts.mei]\nnames = ["Mei"]\n')
+    async with running_bot(folder, boxes, model) as bot:
+        await bot.ask("Nekro, recommend me a film", GROUP)
+        why = await decided(bot, "Mei, and you?", "lin")
+        assert why.reason is DecisionReason.NOT_ADDRESSED
+        assert why.detail.endswith("names_other")
+        assert len(model.requests) == 1
+
+
 async def test_a_reply_to_somebody_else_does_not_wake_it(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([answer("Funny or tense?")])
     async with running_bot(folder, boxes, model) as bot:
@@ -91,6 +105,7 @@ async def test_a_group_can_be_answered_only_when_the_bot_is_mentioned(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("Funny or tense?")])
+    folder.mkdir(exist_ok=True)
     folder.mkdir(exist_ok=True)
     (folder / "conduct.toml").write_text('[bot]\nparticipation = "mentioned"\n')
     async with running_bot(folder, boxes, model) as bot:
