@@ -341,8 +341,29 @@ class RunConformance:
         self, used_box: Box
     ) -> None:
         tools = Tools({"say": None, "convert": "mine"})
-        await play(used_box, "weekday = 'own'\nsay(f'{convert(1)} {weekday}')", tools=tools)
-        assert tools.calls[-1].args == ("mine own",)
+        code = """
+            weekday = "own"
+            def sqrt(number):
+                return "written here"
+            say(f"{convert(1)} {weekday} {sqrt(4)}")
+        """
+        await play(used_box, code, tools=tools)
+        assert tools.calls[-1].args == ("mine own written here",)
+
+    async def test_what_computes_with_dates_is_not_loaded_before_it_is_called(
+        self, box: Box
+    ) -> None:
+        code = """
+            import sys
+            def loaded():
+                parts = ("calculations", "dates", "units")
+                return [name for name in parts if f"guest_{name}" in sys.modules]
+            print(loaded())
+            sqrt(4)
+            print(loaded())
+        """
+        result = await play(box, code)
+        assert result.output == "[]\n['calculations', 'dates', 'units']\n"
 
     async def test_the_host_names_the_time_zone(self, used_box: Box) -> None:
         said: list[str] = []

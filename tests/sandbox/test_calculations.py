@@ -25,12 +25,17 @@ def box() -> Iterator[Functions]:
         yield importlib.import_module("guest_calculations").functions(lambda: SATURDAY)
     finally:
         sys.path.remove(folder)
-        for name in ("guest_calculations", "guest_dates", "guest_units"):
-            sys.modules.pop(name, None)
+        for name in ("calculations", "lazy_calculations", "dates", "units"):
+            sys.modules.pop(f"guest_{name}", None)
 
 
 def test_the_grammar_offers_exactly_these_functions(box: Functions) -> None:
     assert box.keys() == NUMBER_FUNCTIONS.keys() | TEXT_FUNCTIONS.keys()
+
+
+def test_each_function_is_a_builtin_of_a_run(box: Functions) -> None:
+    lazy = importlib.import_module("guest_lazy_calculations")
+    assert {*lazy.DATES, *lazy.NUMBERS} == box.keys()
 
 
 @pytest.mark.parametrize(

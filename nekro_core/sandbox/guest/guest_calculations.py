@@ -2,59 +2,34 @@
 
 They are for small models, whose code is one call with an expression in its text:
 ``send_channel_message(f"{days_until('Christmas')} days")``. Such a model copies a word from the
-question more reliably than it computes. The functions are builtins, so a tool or a variable of the
-same name takes precedence. The modules are imported at the first call.
+question more reliably than it computes. `guest_lazy_calculations` makes the functions builtins, and
+imports this module at the first call of one.
 """
 
 from __future__ import annotations
 
-import builtins
 import sys
+from datetime import datetime
+
+import guest_lazy_calculations
+from guest_dates import Calendar
+from guest_units import convert, tidy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
     from typing import Any
 
-DATE_FUNCTIONS = (
-    "today",
-    "clock",
-    "weekday",
-    "days_until",
-    "days_since",
-    "days_between",
-    "date_after",
-    "years_since",
-    "days_in",
-    "time_after",
-    "minutes_between",
-)
-NUMBER_FUNCTIONS = (
-    "convert",
-    "percent_of",
-    "average_of",
-    "sqrt",
-    "factorial",
-    "count_in",
-    "letters_in",
-    "words_in",
-    "reverse_text",
-)
 _MOST_FACTORIAL = 1000
 
 
 def percent_of(share: float, whole: float) -> int | float:
     """So many percent of a number: ``percent_of(15, 80)`` is 12."""
-    from guest_units import tidy
-
     return tidy(whole * share / 100)
 
 
 def average_of(*numbers: float) -> int | float:
     """The mean of some numbers."""
-    from guest_units import tidy
-
     if not numbers:
         raise ValueError("average_of() got no numbers: give at least one")
     return tidy(sum(numbers) / len(numbers))
@@ -62,8 +37,6 @@ def average_of(*numbers: float) -> int | float:
 
 def sqrt(number: float) -> int | float:
     """The square root of a number."""
-    from guest_units import tidy
-
     if number < 0:
         raise ValueError(f"sqrt({number}): a negative number has no real square root")
     return tidy(number**0.5)
@@ -107,36 +80,19 @@ def reverse_text(text: str) -> str:
     return text[::-1]
 
 
-def functions(now: Callable[[], datetime]) -> dict[str, Callable[..., Any]]:
-    """Return all functions by name. ``now`` gives the local time."""
-    from guest_dates import Calendar
-    from guest_units import convert
-
-    dates = Calendar(now)
-    found: dict[str, Callable[..., Any]] = {name: getattr(dates, name) for name in DATE_FUNCTIONS}
+def functions(now: Callable[[], datetime] | None = None) -> dict[str, Callable[..., Any]]:
+    """Return all functions by name. ``now`` gives the local time; without it, the machine does."""
+    dates = Calendar(now or _local_time)
     own = (
-        percent_of,
-        average_of,
-        sqrt,
-        factorial,
-        count_in,
-        letters_in,
-        words_in,
-        reverse_text,
+        *(convert, percent_of, average_of, sqrt, factorial),
+        *(count_in, letters_in, words_in, reverse_text),
     )
-    return {**found, "convert": convert, **{each.__name__: each for each in own}}
-
-
-def install() -> None:
-    """Make the functions builtins. What they need is imported at the first call of one."""
-    for name in (*DATE_FUNCTIONS, *NUMBER_FUNCTIONS):
-        setattr(builtins, name, _deferred(name))
+    found: dict[str, Callable[..., Any]] = {each.__name__: each for each in own}
+    return found | {name: getattr(dates, name) for name in guest_lazy_calculations.DATES}
 
 
 def _local_time() -> datetime:
     """The time in the zone that the host named; without one, in the machine's zone."""
-    from datetime import datetime
-
     name = vars(sys.modules["__main__"]).get("__time_zone__", "")
     if not name:
         return datetime.now()  # noqa: DTZ005 - the machine's zone
@@ -146,11 +102,3 @@ def _local_time() -> datetime:
         return datetime.now(ZoneInfo(name)).replace(tzinfo=None)
     except (ZoneInfoNotFoundError, ValueError, OSError):  # a machine without the list of zones
         return datetime.now()  # noqa: DTZ005 - as above
-
-
-def _deferred(name: str) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return functions(_local_time)[name](*args, **kwargs)
-
-    call.__name__ = call.__qualname__ = name
-    return call

@@ -10,7 +10,7 @@ import os
 import sys
 from _thread import allocate_lock
 
-import guest_calculations
+import guest_lazy_calculations
 import guest_packages
 import guest_tools
 import guest_values
@@ -317,7 +317,7 @@ def become_run(channel: BlockingChannel, known: tuple[bytes, Any]) -> None:
     builtins.ToolError = guest_tools.ToolError
     builtins.exit = builtins.quit = sys.exit
     builtins.help = _help
-    guest_calculations.install()
+    guest_lazy_calculations.install()
     if not channel.waits():  # if START has arrived already, there is no time for the warm-up
         _warm_up()
     conversation = guest_tools.RunConnection(channel, known)
