@@ -1,5 +1,6 @@
 """Sends text, pictures and files to the chat, and reads its messages and pictures."""
 
+from pathlib import Path
 from typing import Literal
 
 from nekro_core.api.chat import (
@@ -16,9 +17,7 @@ from nekro_core.api.chat import (
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
 from nekro_core.api.schemas import AgentCtx, FoundMessage
 
-from .more_sums import ARITHMETIC, DATES, UNITS
 from .quotes import MAX_QUOTED, author_of, quoted
-from .worked_examples import QUOTES, SUMS, TALK
 
 plugin = NekroPlugin(
     name="Chat",
@@ -29,6 +28,7 @@ plugin = NekroPlugin(
     is_builtin=True,
 )
 
+_EXAMPLES = Path(__file__).with_name("examples")
 _MAX_MENTIONS = 20
 _MAX_TEXT = 20_000
 _MAX_PICTURES = 6
@@ -40,7 +40,7 @@ _MAX_FOUND_TEXT = 1000
     SandboxMethodType.TOOL,
     "send_channel_message",
     "Send a text message to the chat.",
-    examples=TALK + SUMS + ARITHMETIC + DATES + UNITS,
+    examples=_EXAMPLES / "send_channel_message",
 )
 async def send_channel_message(
     _ctx: AgentCtx,
@@ -52,8 +52,8 @@ async def send_channel_message(
 
     Args:
         text: What to say.
-        mention: Id or name of whom to mention first, or a list.
-        reply_to: The number of the message that this answers.
+        mention: Id or name of whom to mention first.
+        reply_to: The number of the message to answer.
 
     Example:
         # User: Hello!
@@ -145,8 +145,8 @@ async def send_image(_ctx: AgentCtx, path: str, reply_to: str | None = None) -> 
     """Send a picture that your code made, or one from the web.
 
     Args:
-        path: A file of the sandbox, such as "chart.png", or an http(s) address.
-        reply_to: The number of the message that this answers.
+        path: A file of the sandbox, or an http(s) address.
+        reply_to: The number of the message to answer.
 
     Example:
         send_image("chart.png")
@@ -173,7 +173,7 @@ async def send_file(_ctx: AgentCtx, path: str, name: str | None = None) -> str:
     SandboxMethodType.MULTIMODAL_AGENT, "view_image", "Look at pictures.", needs_chat=False
 )
 async def view_image(_ctx: AgentCtx, path: str | list[str]) -> list[dict[str, object]]:
-    """Look at pictures yourself. The call ends this run; you see the pictures in the next step.
+    """Look at pictures yourself. You see them in the next step.
 
     Args:
         path: A file of the sandbox, an http(s) address, or a list of them.
@@ -202,7 +202,7 @@ async def recent_messages(_ctx: AgentCtx, count: int = 20) -> list[dict[str, obj
     """Read the newest messages of this chat since the conversation began, oldest first.
 
     Args:
-        count: How many, at most 500.
+        count: At most 500.
 
     Returns:
         Dicts with message_id, author ("person", "bot" is you, "system"), user_id, name, time and
@@ -232,8 +232,8 @@ async def find_messages(
     Args:
         words: A question or words; empty for the newest.
         who: Id or name of the author; "you" for your own.
-        since: A date, such as "2025-03-08" or "2025-03-08T21:14".
-        until: A date, that day included.
+        since: Such as "2025-03-08" or "2025-03-08T21:14".
+        until: As since; that day included.
         limit: At most 50.
 
     Returns:
@@ -266,7 +266,7 @@ async def find_messages(
     "Post earlier messages of the chat.",
     # A model that reads the results of calls does better with find_messages.
     visibility="unlisted",
-    examples=QUOTES,
+    examples=_EXAMPLES / "quote_messages.txt",
 )
 async def quote_messages(_ctx: AgentCtx, words: str = "", who: str = "", limit: int = 5) -> str:
     """Look up what was said earlier in this chat, and post the real messages.

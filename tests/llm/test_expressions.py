@@ -11,6 +11,7 @@ from nekro_core.agent.prompt.small_prompt import small_tools
 from nekro_core.llm.expression_rules import NUMBER_FUNCTIONS, TEXT_FUNCTIONS, expression_rules
 from nekro_core.llm.gbnf import RuleRef, render
 from nekro_core.llm.grammar import call_rules
+from nekro_core.plugins.host.builtin import builtin_folder
 from nekro_core.tools.examples import script_language
 from tests.e2e.embedded_eval import builtin_tools
 from tests.llm.grammar_matcher import accepts
@@ -114,3 +115,15 @@ def test_the_model_can_write_every_worked_example_of_the_built_in_plugins(langua
     written = [each.code for each in taught if script_language(each.says) == language]
     assert len(written) > 70
     assert [code for code in written if not accepts(rules, code)] == []
+
+
+def test_every_worked_example_in_the_files_of_the_built_in_plugins_is_used() -> None:
+    offered = small_tools(builtin_tools())
+    taught = {example.says for each in offered for example in each.tool.examples}
+    files = list(builtin_folder("plugins").glob("*/examples/**/*.txt"))
+    assert len(files) > 5
+    for file in files:
+        lines = file.read_text("utf-8").splitlines()
+        said = [line.removeprefix("# User: ") for line in lines if line.startswith("#")]
+        assert said
+        assert [each for each in said if each not in taught] == [], file

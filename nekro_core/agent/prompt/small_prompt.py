@@ -22,7 +22,7 @@ from nekro_core.chat import Author, Mention, Record, Reply, Text, Voice, plain_t
 from nekro_core.llm.grammar import call_grammar
 from nekro_core.llm.model import ChatRequest, PromptMessage
 from nekro_core.tools.discovery import SEARCH, deferred_tools_of, is_search
-from nekro_core.tools.examples import script_language
+from nekro_core.tools.examples import all_examples, script_language
 from nekro_core.tools.names import NamedTool, ToolSet
 from nekro_core.tools.stub import signature_text
 from nekro_core.tools.tool import Example, Tool, ToolKind, Visibility
@@ -178,7 +178,7 @@ def with_found(tools: ToolSet, found: Sequence[NamedTool]) -> ToolSet:
 
 def _usable(named: NamedTool) -> tuple[Example, ...]:
     """Return the examples whose code consists of calls, and calls the tool."""
-    return tuple(each for each in named.tool.examples if _calls_only(each.code, named.names))
+    return tuple(each for each in all_examples(named.tool) if _calls_only(each.code, named.names))
 
 
 def _calls_only(code: str, names: Collection[str]) -> bool:

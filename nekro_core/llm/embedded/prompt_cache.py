@@ -19,7 +19,7 @@ from nekro_core.llm.model import ChatRequest
 
 _KEPT = 6
 """Maximum number of files on disk: enough for the current and the previous version of the prompt in
-three languages. A file has 30 MB."""
+three languages. A file has 8 MB."""
 _ANSWER_S = 30.0
 _READABLE = 0o600
 

@@ -25,6 +25,7 @@ from nekro_core.plugins.authoring.effects import OwnedTasks, UndoStack
 from nekro_core.plugins.authoring.services import PluginDataStore
 from nekro_core.plugins.forms.configuration import PluginConfiguration
 from nekro_core.system.errors import NekroError
+from nekro_core.tools.examples import read_examples
 from nekro_core.tools.problem import PluginProblem
 from nekro_core.tools.tool import Tool, Visibility
 
@@ -334,7 +335,7 @@ class NekroPlugin(Mounting, Configured):
         needs_chat: bool = True,
         visibility: Literal["visible", "deferred", "unlisted", "hidden"] = "visible",
         confirms: bool = False,
-        examples: str = "",
+        examples: str | Path = "",
     ) -> Callable[[Function], Function]:
         """Offer an ``async def f(_ctx: AgentCtx, ...)`` to the AI. The decorator returns the
         function unchanged.
@@ -360,24 +361,24 @@ class NekroPlugin(Mounting, Configured):
             visibility: ``visible``, ``deferred``, ``unlisted`` or ``hidden``.
             confirms: Whether the result only confirms what was done.
             examples: More worked examples for small models, written as in the docstring's
-                ``Example:`` section. Other models do not see them.
+                ``Example:`` section: their text, or the path of a UTF-8 text file, or of a folder
+                of ``.txt`` files. Other models do not see them.
 
         Returns:
             A decorator that gives the function back.
 
         Raises:
-            ValueError: There is no such type or visibility.
+            ValueError: There is no such type or visibility, or no readable file of examples.
         """
         kind = SandboxMethodType(method_type)
         seen = Visibility(visibility)
+        more = read_examples(examples)
 
         def mount(function: Function) -> Function:
             if hasattr(function, "__dict__"):
                 function.__dict__["_method_type"] = kind
             self.sandbox_methods.append(
-                SandboxMethod(
-                    kind, name, description, function, needs_chat, seen, confirms, examples
-                )
+                SandboxMethod(kind, name, description, function, needs_chat, seen, confirms, more)
             )
             self._changed()
             return function
