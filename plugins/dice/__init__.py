@@ -26,8 +26,8 @@ async def roll_dice(_ctx: AgentCtx, sides: int = 6, count: int = 1) -> int:
     Do not send them again.
 
     Args:
-        sides: How many sides each of the dice has, 2 to 1,000.
-        count: How many dice, 1 to 100.
+        sides: 2 to 1,000.
+        count: 1 to 100.
 
     Returns:
         The sum of all dice.

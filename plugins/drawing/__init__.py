@@ -142,8 +142,8 @@ async def draw_chart(
     Do not send it again.
 
     Args:
-        labels: A name for each value.
-        values: At most 200; a pie takes at most 12, none negative.
+        labels: One for each value.
+        values: At most 200; a pie at most 12, none negative.
 
     Example:
         # User: bar chart of June 10, July 14 and August 8

@@ -28,8 +28,8 @@ async def send_tts_voice(
 
     Args:
         text: At most 2,000 characters.
-        voice: A voice by name, or a language such as "zh"; else the text's language chooses.
-        speed: From 0.5 to 2.0.
+        voice: A voice by name, or a language such as "zh"; else the language of the text.
+        speed: 0.5 to 2.0.
 
     Example:
         # User: Say thank you with your voice
