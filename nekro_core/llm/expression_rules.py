@@ -2,7 +2,7 @@
 
 A model of half a billion parameters cannot compute, but it can copy numbers and words from a
 question into an expression, which Python then computes. The rules allow arithmetic and the
-functions that are builtins of every run (`nekro_core/sandbox/guest/guest_calculations.py`). A pair
+functions that are builtins of its runs (`nekro_core/sandbox/guest/guest_calculations.py`). A pair
 of braces always has an operator or a call: in ``{1581}`` the model would have computed itself.
 Numbers are short and powers are small, so that no expression computes for long.
 """

@@ -21,6 +21,8 @@ from nekro_core.sandbox.box import (
 )
 from tests.sandbox.run_code import QUICK, Tools, play
 
+FOR_SMALL_MODELS = (GuestValue("__time_zone__", ""),)
+
 
 class RunConformance:
     """Needs the fixtures ``box`` (new for each test) and ``used_box`` (shared)."""
@@ -332,7 +334,7 @@ class RunConformance:
     async def test_code_computes_with_dates_and_units(self, used_box: Box) -> None:
         tools = Tools({"say": None})
         code = "say(f\"{convert(5, 'miles', 'km')} {days_until('tomorrow')} {clock()}\")"
-        result = await play(used_box, code, tools=tools)
+        result = await play(used_box, code, tools=tools, values=FOR_SMALL_MODELS)
         assert result.stop is StopReason.FINISHED, result
         ((text,),) = (call.args for call in tools.calls)
         assert re.fullmatch(r"8\.05 1 \d\d:\d\d", str(text))
@@ -347,7 +349,7 @@ class RunConformance:
                 return "written here"
             say(f"{convert(1)} {weekday} {sqrt(4)}")
         """
-        await play(used_box, code, tools=tools)
+        await play(used_box, code, tools=tools, values=FOR_SMALL_MODELS)
         assert tools.calls[-1].args == ("mine own written here",)
 
     async def test_what_computes_with_dates_is_not_loaded_before_it_is_called(
@@ -362,8 +364,18 @@ class RunConformance:
             sqrt(4)
             print(loaded())
         """
-        result = await play(box, code)
+        result = await play(box, code, values=FOR_SMALL_MODELS)
         assert result.output == "[]\n['calculations', 'dates', 'units']\n"
+
+    async def test_only_code_of_small_models_has_functions_for_sums_and_dates(
+        self, box: Box
+    ) -> None:
+        code = """
+            import builtins, sys
+            print([name for name in ("sqrt", "weekday") if hasattr(builtins, name)])
+            print([name for name in sys.modules if "calculations" in name])
+        """
+        assert (await play(box, code)).output == "[]\n[]\n"
 
     async def test_the_host_names_the_time_zone(self, used_box: Box) -> None:
         said: list[str] = []

@@ -1,6 +1,6 @@
-"""Functions for sums, counts, dates and units, which the code of every run can call.
+"""Functions for sums, counts, dates and units, which the code of small models can call.
 
-They are for small models, whose code is one call with an expression in its text:
+The code of a small model is one call with an expression in its text:
 ``send_channel_message(f"{days_until('Christmas')} days")``. Such a model copies a word from the
 question more reliably than it computes. `guest_lazy_calculations` makes the functions builtins, and
 imports this module at the first call of one.

@@ -10,7 +10,6 @@ import os
 import sys
 from _thread import allocate_lock
 
-import guest_lazy_calculations
 import guest_packages
 import guest_tools
 import guest_values
@@ -28,6 +27,9 @@ _WRITING = ("write", "write_text", "write_bytes")
 the last expression."""
 _OWN = ("<reply", "/home/user/", "/tmp/", "/app/")
 _ERROR_LIMIT = 8000
+_TIME_ZONE = "__time_zone__"
+"""The name of the value that the host adds for the code of small models, which computes with the
+functions of `guest_calculations`. Other code does not get these names."""
 
 # Constants of `ast` and `inspect`. Importing these modules takes 20 ms.
 _ONLY_AST, _TOP_LEVEL_AWAIT, _COROUTINE = 0x400, 0x2000, 0x80
@@ -317,7 +319,6 @@ def become_run(channel: BlockingChannel, known: tuple[bytes, Any]) -> None:
     builtins.ToolError = guest_tools.ToolError
     builtins.exit = builtins.quit = sys.exit
     builtins.help = _help
-    guest_lazy_calculations.install()
     if not channel.waits():  # if START has arrived already, there is no time for the warm-up
         _warm_up()
     conversation = guest_tools.RunConnection(channel, known)
@@ -329,6 +330,10 @@ def become_run(channel: BlockingChannel, known: tuple[bytes, Any]) -> None:
     for number in itertools.count(2):
         guest_packages.apply_environment(settings["environment"])
         program.bindings.bind(described)
+        if _TIME_ZONE in vars(program.module):
+            import guest_lazy_calculations
+
+            guest_lazy_calculations.install()
         stop, error = program.run()
         ended = dumps({"stop": stop, "error": error})
         conversation.end(ended.encode("utf-8", "replace"))

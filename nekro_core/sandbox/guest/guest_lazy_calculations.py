@@ -1,5 +1,5 @@
-"""Makes the functions of `guest_calculations` builtins. Their modules are imported at the first
-call, because most runs call none of them.
+"""Makes the functions of `guest_calculations` builtins, in the runs of small models. Their modules
+are imported at the first call, because most of these runs call none of them.
 
 As builtins they give way to a tool or a variable of the same name.
 """
