@@ -31,6 +31,7 @@ class NearestExamples:
 
     def __init__(self, examples: Sequence[Example]) -> None:
         self._examples = examples
+        self._called = [each.code.partition("(")[0] for each in examples]
         self._features = [Counter(_features(each.says)) for each in examples]
         held = Counter(feature for each in self._features for feature in each)
         self._weights = {
@@ -39,8 +40,9 @@ class NearestExamples:
         self._lengths = [self._length(each) for each in self._features]
 
     def of(self, question: str, most: int) -> list[Example]:
-        """Return the examples that are like the question, at most ``most``, the most similar one
-        last."""
+        """Return the examples that are like the question, at most ``most``. Those that call the
+        same function stand together, the function with the greatest likeness of all last; of each
+        function, the most similar one is last."""
         wanted = Counter(_features(_ends(question)))
         length = self._length(wanted)
         if not length:
@@ -55,7 +57,12 @@ class NearestExamples:
             if shared and (like := shared / (length * self._lengths[place])) > _LEAST_LIKE:
                 scored.append((like, -place))
         best = sorted(scored, reverse=True)[:most]
-        return [self._examples[-place] for _, place in reversed(best)]
+        likeness: dict[str, float] = {}
+        for like, place in best:
+            name = self._called[-place]
+            likeness[name] = likeness.get(name, 0.0) + like
+        in_order = sorted(best, key=lambda each: (likeness[self._called[-each[1]]], each))
+        return [self._examples[-place] for _, place in in_order]
 
     def _length(self, features: Mapping[str, int]) -> float:
         return math.sqrt(

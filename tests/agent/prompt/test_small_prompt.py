@@ -167,6 +167,26 @@ roll(20)
     assert ("user", "a number up to 50") not in messages, "it shares no word"
 
 
+def test_the_function_that_most_of_the_nearest_examples_call_comes_last() -> None:
+    roll = a_tool(
+        "roll",
+        a_parameter("sides", "int", "integer"),
+        examples="""
+# User: roll a dice with many sides
+roll(100)
+# User: throw the dice with 20 sides
+roll(20)
+""",
+    )
+    talk = a_tool("talk", TEXT, examples="# User: throw me a party\ntalk('Party!')")
+    messages = ask(line(1, "throw me a dice with 8 sides"), tools=tool_set([talk, roll]))
+    assert [code for role, code in messages if role == "assistant"][-3:] == [
+        "talk('Party!')",
+        "roll(100)",
+        "roll(20)",
+    ]
+
+
 def test_a_question_in_an_unread_language_gets_a_brief_prompt() -> None:
     full = ask(line(1, "say good morning"), unread={"zh"})
     assert full == ask(line(1, "say good morning"))
