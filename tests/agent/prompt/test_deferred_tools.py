@@ -76,7 +76,7 @@ async def test_a_deferred_tool_is_found_and_called_in_one_run(
     assert "weather_forecast: Tell what the weather will be\n" in prompt + "\n"
     assert "translate: 把文本翻译成英文" in prompt
     assert "secret_weather" not in prompt
-    assert "\ntool_search(query: str, limit: int = 5)\n" in prompt
+    assert "\ntool_search(query: str, limit=5)\n" in prompt
     assert "days: For how long." not in prompt
 
 
