@@ -15,7 +15,8 @@ _COLUMNS = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
     """One action of an operator. ``outcome`` is empty while the action runs. It stays empty if the
-    bot's process was killed meanwhile. Values are JSON. ``undone_by`` is the number of the entry of
+    bot's process was killed meanwhile. ``parameters``, ``old``, ``new`` and ``undo_parameters``
+    are JSON, or empty. ``undone_by`` is the number of the entry of
     the action that undid this action; 0 if there is none."""
 
     entry_id: int

@@ -32,8 +32,8 @@ class PersonTraces:
         media: The files in the messages and deliveries that will be deleted, with their chats.
         message_ids: The platform's ids of the messages that will be deleted.
         timers: The person's timers: chat and timer id.
-        waiting: Ids of the ``pending`` and ``unknown`` deliveries in their private chats and in
-            turns that they woke.
+        waiting: Ids of the ``pending`` and ``unknown`` deliveries in the person's private
+            chats and in turns that the person woke.
         names: The person's latest name on each instance.
     """
 
@@ -168,8 +168,8 @@ async def _timers(
 ) -> tuple[tuple[ChatKey, str], ...]:
     """Find the timers of private chats, and the timers that were created in a turn that the person
     woke. A chat has one turn at a time, so the time at which a timer was created shows the turn.
-    (The ``seconds`` of a run cannot be used for this, because they do not include the time of its
-    calls.)"""
+    Timers are compared with turns and not with runs: the ``seconds`` of a run do not include the
+    time of its calls, so they do not say when the run ended."""
     there, beginnings = chat_key_in(person.instances)
     rows = await database.read(
         "SELECT chat_key, timer_id FROM timers WHERE EXISTS (SELECT 1 FROM turns "

@@ -1,4 +1,4 @@
-"""Every text that the grammar of calls accepts parses as Python and fits the tools' signatures."""
+"""The grammar of calls accepts only valid Python, and its calls fit the tools' signatures."""
 
 import ast
 import inspect

@@ -98,15 +98,16 @@ class Confinement:
 
     def fork(self) -> int:
         """Fork like `os.fork`. If memory runs out, the kernel kills the child before this process.
-        Without this preference, the kernel might kill this process first when most of the box's
-        memory is in files, because it counts files for no process."""
+        The kernel chooses by the memory of each process, and files of the box in memory belong to
+        no process. So without this preference, the kernel might choose this process when files fill
+        most of the memory."""
         _say(self._score, _GUEST_SCORE)
         pid = -1
         try:
             pid = os.fork()
         finally:
-            # Only the parent does this. In the child, the descriptor would set the parent's score
-            # too.
+            # Only the parent does this. The descriptor always means the parent's file, so a write in
+            # the child would set the parent's score.
             if pid:
                 _say(self._score, _AGENT_SCORE)
         return pid
