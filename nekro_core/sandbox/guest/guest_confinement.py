@@ -106,8 +106,8 @@ class Confinement:
         try:
             pid = os.fork()
         finally:
-            # Only the parent does this. The descriptor always means the parent's file, so a write in
-            # the child would set the parent's score.
+            # Only the parent does this. The descriptor always means the parent's file, so a write
+            # in the child would set the parent's score.
             if pid:
                 _say(self._score, _AGENT_SCORE)
         return pid
