@@ -218,7 +218,8 @@ class _MemoryAnswers:
 
 
 def _may_see_all(context: CommandExecutionContext, chat: ChatKey) -> bool:
-    """Return True if the person may see all notes of the chat: in a private chat always, because
-    nobody else is there; in a group if the person is its administrator or a super user."""
+    """Return True if the person may see all notes of the chat. In a private chat this is always so,
+    because nobody else is there. In a group the person must be an administrator of the group or a
+    super user."""
     alone = chat.kind is ChatKind.PRIVATE
     return alone or context.is_super_user or context.is_chat_admin

@@ -1,4 +1,4 @@
-"""The state of the fake implementation: its account, its chats and all their messages."""
+"""Holds the state of the fake implementation: its account, its chats and all their messages."""
 
 import base64
 import hashlib
@@ -238,7 +238,7 @@ class Account:
     def do_send_like(self, params: Json) -> None:
         _whole_number(params["user_id"])
 
-    do_send_poke = do_send_like  # an extension of NapCat and LLOneBot
+    do_send_poke = do_send_like  # NapCat and LLOneBot have this action; the standard does not
 
     def do_get_stranger_info(self, params: Json) -> Json:
         return {"user_id": number(params["user_id"]), "nickname": f"name of {params['user_id']}"}
