@@ -34,6 +34,7 @@ from nekro_core.delivery.activity import Broadcast, Working
 from nekro_core.delivery.inbound.inbox import ChatJournal, Inbox
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.outbound.chat_signs import ChatSigns
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.delivery.settings import DeliverySettings
@@ -325,11 +326,13 @@ async def running_bot(
     adapter = adapter or FakeAdapter(text_length=4000)
     activity = Broadcast()
     folder.mkdir(exist_ok=True)
+    conduct = PolicyFile(FileDocuments(folder))
     async with (
         Store.open(f"sqlite://{folder / 'nekro.sqlite3'}", store_settings) as store,
         MediaConverter() as converter,
         MediaStore(folder, converter=converter) as media,
         Outbox(store, {"fake": adapter}, activity, delivery, media=media) as outbox,
+        ChatSigns(outbox.adapter, delivery or DeliverySettings(), conduct.of) as signs,
         VoiceTranscriber(
             store, activity, media, converter, transcriber, TranscriberSettings(wait_s=wait_s)
         ) as hearing,
@@ -345,8 +348,8 @@ async def running_bot(
             speaker=None,
             data_dir=folder,
         )
-        conduct = PolicyFile(FileDocuments(folder))
         await conduct.look()
+        outbox.overrides = conduct.of
         plugins = FakePlugins(plugin_services, tools_of([send_channel_message, *tools]))
         catalogue = Catalogue.load()
         router = CommandRouter(
@@ -362,6 +365,7 @@ async def running_bot(
             inbox=inbox,
             outbox=outbox,
             editor=outbox,
+            signs=signs,
             notices=NoticeSender(outbox, catalogue, lambda: settings.language),
             activity=activity,
             plugins=plugins,
