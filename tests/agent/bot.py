@@ -309,7 +309,8 @@ async def running_bot(
     models: Callable[[str], ChatModel | None] = lambda _: None,
     saving: Callable[[float], ChatModel | None] = lambda _: None,
     captions: PictureCaptions | None = None,
-    adapter: FakeAdapter | None = None,
+    adapter: Any = None,
+    account: str = "bot",
     run_limits: RunLimits | None = None,
     recover: bool = False,
     store_settings: StoreSettings | None = None,
@@ -319,7 +320,8 @@ async def running_bot(
     memory: MemoryReader | None = None,
     quick_judge: QuickJudge | None = None,
 ) -> AsyncIterator[Bot]:
-    """A bot with its data in ``folder``."""
+    """A bot with its data in ``folder``. Without ``adapter`` it has a `FakeAdapter`; ``account`` is
+    its account there."""
     settings, command = settings or AgentSettings(), command or CommandSettings()
     clock = AheadClock()
     trigger = trigger or TriggerSettings(debounce_s=0)
@@ -331,13 +333,13 @@ async def running_bot(
         Store.open(f"sqlite://{folder / 'nekro.sqlite3'}", store_settings) as store,
         MediaConverter() as converter,
         MediaStore(folder, converter=converter) as media,
-        Outbox(store, {"fake": adapter}, activity, delivery, media=media) as outbox,
+        Outbox(store, {adapter.name: adapter}, activity, delivery, media=media) as outbox,
         ChatSigns(outbox.adapter, delivery or DeliverySettings(), conduct.of) as signs,
         VoiceTranscriber(
             store, activity, media, converter, transcriber, TranscriberSettings(wait_s=wait_s)
         ) as hearing,
     ):
-        await store.accounts.bind("fake", "bot")
+        await store.accounts.bind(adapter.name, account)
         inbox = Inbox(store, activity, clock=clock)
         journal = ChatJournal(store, inbox)
         plugin_services = Services(
@@ -415,13 +417,13 @@ async def running_bot(
             media=media,
             links=unused,
             inbox=inbox,
-            adapters={"fake": adapter},
+            adapters={adapter.name: adapter},
             outbox=outbox,
             journal=journal,
             transcriber=hearing,
             timers=unused,
             memory=memory,
-            requests=ContactRequests(folder, {"fake": adapter}),
+            requests=ContactRequests(folder, {adapter.name: adapter}),
             announcements=unused,
             sentences=None,
             search=unused,
