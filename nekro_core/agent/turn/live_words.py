@@ -130,7 +130,8 @@ class LiveWords:
                 continue
             if self._state is _State.GROWING:
                 await self._wait_for_edit(until_end=True)
-                await self._grow(self._written.whole_lines)
+                if not self._ended:  # otherwise `finish` makes the last edit, or code follows
+                    await self._grow(self._written.whole_lines)
             else:
                 await self._send_part(self._written.finished)
             if self._ready():
