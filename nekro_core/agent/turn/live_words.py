@@ -30,8 +30,8 @@ _MOST_PARTS = 4
 """Maximum number of messages that are sent before the reply has ended, on a platform that cannot
 edit messages."""
 _LAST_TRIES = 2
-"""The last edit of a message is tried so many times if the platform asks to wait or does not answer.
-Repeating an edit does no harm."""
+"""The last edit of a message is tried so many times if the platform asks to wait or gives no
+answer. Repeating an edit does no harm."""
 _LEAST_PAUSE_S = 0.1
 """Minimum number of seconds between two edits, also if the platform allows more."""
 
