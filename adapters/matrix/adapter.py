@@ -67,8 +67,7 @@ UPLOAD_S = 50.0
 """Time limit for uploading a medium, in seconds. A medium is uploaded before its message is
 sent."""
 PATIENCE_S = 15.0
-"""Maximum seconds that one call waits, in all its waits together, because of the server's rate
-limit."""
+"""If the server limits the rate of calls, one call waits at most this many seconds in total."""
 EDIT_EVERY_S = 3.0
 """Minimum seconds between two edits. Each edit is a separate event, and by default Synapse accepts
 one event in 5 s from an account."""
@@ -127,7 +126,8 @@ class MatrixAdapter:
         return self._manager
 
     def _make(self, info: BotInfo) -> MatrixAccount:
-        """Make an account. A new token of an account that can renew it is stored in the folder."""
+        """Make an account. If the account logs in with a password, it can get new tokens. These are
+        stored in the adapter's folder, unless the settings name another file."""
         config = self._gateway.matrix_config
         if info.login_password and not config.matrix_token_store_path:
             config.matrix_token_store_path = str(self._folder / "tokens.json")

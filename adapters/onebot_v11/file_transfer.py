@@ -1,5 +1,5 @@
-"""Transfers a file to the OneBot implementation: inside the call, in pieces before the call, or as
-a link.
+"""Transfers a file to the OneBot implementation: inside the call that sends the message, in pieces
+before this call, or as a link.
 
 A large file is sent in numbered pieces with NapCat's action ``upload_file_stream`` (NapCatQQ,
 ``packages/napcat-onebot/action/stream/UploadFileStream.ts``). The last call has ``is_complete``,

@@ -261,7 +261,7 @@ __all__ = [
     "write_whole",
 ]
 
-if TYPE_CHECKING:  # the deprecated names, for type checkers
+if TYPE_CHECKING:  # type checkers see the deprecated names here
     Shown = PlatformMessage
     Confirming = SupportsConfirmation
     Editing = SupportsEditing

@@ -123,7 +123,7 @@ class AgentRuntime:
                 saving=chains.saving,
             )
             extensions.plugins.services.tool_choices.use(lambda chat: policies.of(chat).tools)
-            named_models.listen(chains.changed)  # must precede the policies
+            named_models.listen(chains.changed)  # first, because the policies use the chains
             named_models.listen(policies.recompute)
             personas.listen(policies.recompute)
             models = ModelRegistry(

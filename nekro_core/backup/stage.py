@@ -85,8 +85,7 @@ class StagedRestore:
 
 
 def discard_staged(folder: Path) -> None:
-    """Delete a folder of unpacked files. A folder whose name is not that of such a folder is not
-    deleted."""
+    """Delete a folder of unpacked files. A folder with another kind of name is not deleted."""
     if _STAGED.search(folder.name):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -178,8 +177,8 @@ def take_place(staged: Path, target: Path, now: float) -> Path | None:
 
 
 def _carry_files(staged: Path, target: Path) -> None:
-    """Copy files from the present data folder that the new folder needs: the files that Git keeps
-    in it, and the secrets that are not in the backup."""
+    """Copy files that the new folder needs from the present data folder. These are the files that
+    Git keeps in a data folder, and the secrets that are not in the backup."""
     for name in _OWN[:2]:
         if (target / name).is_file():
             shutil.copy2(target / name, staged / name)

@@ -56,7 +56,7 @@ def _pdf(data: bytes, most: dict[str, int]) -> _Sections:
     for number in range(min(pages, most["pages"])):
         try:
             text = reader.pages[number].extract_text()
-        except Exception:  # noqa: BLE001, S112 - one damaged page; errors of all kinds
+        except Exception:  # noqa: BLE001, S112 - a damaged page may raise any error
             continue
         found += len(text.strip())
         yield {"heading": "", "page": number + 1, "text": text}

@@ -25,9 +25,9 @@ class LinkRefused(NekroError):
 
 
 class MemoryScope:
-    """The links between chats, the people about whom nothing may be remembered, and the record of
-    each chat up to which notes were drawn. ``secret`` is called when a digest is made; ``wall``
-    returns seconds since 1970. Call `load` before all other methods."""
+    """Keeps the links between chats and the people about whom nothing may be remembered. For each
+    chat, it also keeps the record up to which notes were drawn. ``secret`` is called when a digest
+    is made; ``wall`` returns seconds since 1970. Call `load` before all other methods."""
 
     def __init__(
         self, store: Store, *, secret: Callable[[], str], wall: Callable[[], float]

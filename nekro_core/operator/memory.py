@@ -339,7 +339,7 @@ class Memory(Area):
         keys = [*map(str, before)]
         names = set(before.values())
         undo = None
-        if len(names) == 1:  # With several names, no single action can undo it.
+        if len(names) == 1:  # If the chats had several names, no single action can undo the change.
             (old,) = names
             undo = (
                 UndoCall(action="memory.link", parameters={"chat_keys": keys, "name": old})

@@ -210,8 +210,8 @@ class PolicyOverrides(BaseModel):
             yield person.quota
 
     def person(self, adapter: str, instance: str, user_id: str) -> PersonOverrides:
-        """Return the overrides of a person. Overrides for the account take precedence over
-        overrides for the platform."""
+        """Return the overrides of a person. A quota for the account takes precedence over a quota
+        for the platform. The person is ignored if one of the two says so."""
         places: Mapping[str, PersonOverrides] = self.people
         there = places.get(f"{instance}:{user_id}")
         everywhere = places.get(f"{adapter}:{user_id}")

@@ -10,9 +10,9 @@ from nekro_core.store.database import Database, Row, SqlStatement, Value
 from nekro_core.store.memory_notes import RecordRange
 
 RECORDS_LEVEL = 1
-"""The level of a summary of records."""
+"""The level of a summary that was made from records."""
 SUMMARIES_LEVEL = 2
-"""The level of a summary of summaries."""
+"""The level of a summary that was made from summaries."""
 
 
 class SummaryState(StrEnum):
@@ -69,7 +69,8 @@ class SummaryRepository:
         read: RecordRange | None = None,
         folded: Sequence[int] = (),
     ) -> bool:
-        """Store a summary. It replaces a summary of the same level that begins at the same record.
+        """Store a summary. If the chat has a summary of the same level that begins at the same
+        record, it is replaced.
 
         Returns False if one of the records in ``read``, or one of the summaries in ``folded``, is
         gone; then nothing is stored. Raises `StoreError`."""
@@ -133,13 +134,14 @@ class SummaryRepository:
         await self._database.write(SqlStatement(sql, (str(chat_key),)))
 
     async def mark_stale(self, chat_key: ChatKey, seqs: Collection[int]) -> None:
-        """Empty the summaries of records that summarize one of these records, so that they are made
-        again. Delete the summaries of summaries that include one of the records."""
+        """Empty the summaries of records that summarize one of these records, so that the bot makes
+        them again. Delete the summaries of summaries that include one of the records."""
         for at in sorted(set(seqs)):
             await self._database.write(*stale_statements(str(chat_key), at))
 
     async def mark_recalled_stale(self, chat_key: ChatKey) -> None:
-        """Empty the summaries with a record that was recalled after the summary was made."""
+        """Empty the summaries that include a record which was recalled after the summary was
+        made."""
         now_recalled = (
             "(SELECT COUNT(*) FROM messages m WHERE m.chat_key = memory_summaries.chat_key "
             "AND m.seq BETWEEN memory_summaries.from_seq AND memory_summaries.through_seq "
@@ -228,7 +230,7 @@ class SummaryRepository:
         return int(row["number"])
 
     async def delete_older(self, before: float) -> None:
-        """Delete the summaries of records from before this time."""
+        """Delete the summaries whose records were all written before this time."""
         sql = "DELETE FROM memory_summaries WHERE ended < ?"
         await self._database.write(SqlStatement(sql, (before,)))
 

@@ -18,7 +18,7 @@ from nekro_core.store.messages import MessageRepository
 from nekro_core.store.statistic_rows import Dimension, Increments, LatencyMeasure, Subject, Sums
 
 _MESSAGES = 200
-"""Number of messages in a slice. It takes about 10 ms."""
+"""Number of messages in a slice. Counting a slice takes about 10 ms."""
 _TURNS = 40
 _USES = 300
 _SETTLED_S = 2.0
@@ -42,8 +42,8 @@ class StatisticsCounter:
         self._clock = clock
         self._counted: dict[str, int] = {}
         self.pause = anyio.Lock()
-        """Hold this lock to remove a person from the rows. While it is held, nothing is counted, so
-        the person is not written into the statistics again."""
+        """Hold this lock to remove a person from the rows. While the lock is held, nothing is
+        counted. So the person is not written into the statistics again."""
         self._settled = self._given = messages.last_seq
         self._given_at = clock()
 
@@ -61,7 +61,7 @@ class StatisticsCounter:
 
     async def count_slice(self, *, times: int = 1) -> bool:
         """Count the next slice. With ``times``, the slice is this many times as large. Returns True
-        if further rows may be uncounted. Raises `StoreError`; then nothing was counted."""
+        if further rows may be uncounted. After a `StoreError`, nothing was counted."""
         async with self.pause:
             messages = await self._count_messages(_MESSAGES * times)
             turns = await self._count_turns(_TURNS * times)
@@ -228,8 +228,8 @@ def _count_request(
     *,
     slow: tuple[Subject, ...] = (),
 ) -> None:
-    """Count a step of a turn, or a plugin's request. The latency is also counted for the subjects
-    ``slow``."""
+    """Count a step of a turn, or a plugin's request. The latency of the reply is also counted for
+    the subjects ``slow``."""
     sums = Sums(
         requests=1,
         prompt_tokens=row["prompt_tokens"],

@@ -65,7 +65,8 @@ from nekro_core.delivery.signs import SupportsReactions, SupportsTyping
 from nekro_core.testing.memory_host import MemoryHost
 
 LIMIT_S = 30.0
-"""Time limit for one call of the adapter in a test, in seconds, on a busy machine."""
+"""Time limit for one call of the adapter in a test, in seconds. It is long enough for a busy
+machine."""
 SOON_S = 5.0
 """Time limit from the cancellation of a call to its end, in seconds."""
 
@@ -74,7 +75,7 @@ class AdapterHarness(Protocol):
     """A started adapter, and the simulated platform that it is connected to.
 
     Attributes:
-        adapter: The adapter. Give it a short time limit for its own calls: see `go_silent`.
+        adapter: The adapter. Give it a short time limit for its own calls (see `go_silent`).
         chat_key: A group that the account is in.
     """
 
@@ -207,7 +208,7 @@ class AdapterContract:
 
     Attributes:
         manifest: The adapter's manifest, as `adapter_manifest` reads it. A test compares the
-            manifest with the adapter; with None, this test is skipped.
+        manifest with the adapter. If it is None, this test is skipped.
     """
 
     manifest: AdapterManifest | None = None
@@ -459,8 +460,8 @@ class AdapterContract:
     async def test_a_send_of_an_offline_account_makes_no_call(
         self, harness: AdapterHarness
     ) -> None:
-        """If the account is offline, the receipt is ``pending``: the call was surely not made, so
-        the bot can make it later.
+        """If the account is offline, the receipt is ``pending``. It means that the call was
+        certainly not made, so the bot can make it later.
 
         Args:
             harness: The adapter under test.
@@ -534,12 +535,14 @@ class AdapterContract:
         await harness.say("after")
         count = 2
         while (await harness.received(count))[-1].text != "after":
-            count += 1  # the adapter may have read "before" from the platform's history
+            # The adapter may also have read the message "before" from the platform's history.
+            count += 1
         assert (await adapter.send(_delivery(harness, Text("good evening")))).ok
 
     async def test_impossible_account_settings_are_refused(self, harness: AdapterHarness) -> None:
-        """Settings that cannot be used raise `InvalidAccountSettings`, whose text has no value, and
-        change nothing. An account that does not exist raises `UnknownAccount`.
+        """Settings that cannot be used raise `InvalidAccountSettings` and change nothing. The text
+        of the error contains no value of the settings. An account that does not exist raises
+        `UnknownAccount`.
 
         Args:
             harness: The adapter under test.
@@ -580,7 +583,8 @@ class AdapterContract:
         assert await harness.adapter.own_accounts(harness.chat_key)
 
     async def test_a_cancelled_send_ends_at_once(self, harness: AdapterHarness) -> None:
-        """A send that is cancelled ends within `SOON_S`: it is not shielded from cancellation.
+        """A send that is cancelled ends within `SOON_S` seconds, because the adapter does not
+        shield it from cancellation.
 
         Args:
             harness: The adapter under test.

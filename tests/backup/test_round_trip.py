@@ -215,7 +215,7 @@ async def test_a_prepared_restore_is_carried_out_at_the_next_start(
     async with BackupService.open(source_of(data), BackupSettings()) as service:
         made = await service.make(passphrase=PASSPHRASE)
         await talk(data, "after")
-        with DataFolderLock(data):  # as a running bot holds it
+        with DataFolderLock(data):  # a running bot holds this lock
             await service.prepare_restore(made.path.name, passphrase=PASSPHRASE)
             assert await service.prepared_restore() is not None
         assert "after" in await texts_in(data)

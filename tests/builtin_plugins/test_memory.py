@@ -36,7 +36,9 @@ async def test_what_somebody_asks_to_remember_is_found_again(bot: Bot) -> None:
         await chat.call("find_notes", "nuts")
 
 
-async def test_a_model_that_said_so_need_not_read_that_a_note_is_kept(tmp_path: Path) -> None:
+async def test_words_beside_a_note_call_are_the_answer_and_no_further_reply_is_requested(
+    tmp_path: Path,
+) -> None:
     note = FunctionCall(call_id="1", name="remember", arguments={"text": "cannot eat nuts"})
     deletion = FunctionCall(call_id="2", name="forget", arguments={"note_id": 1})
     settings = {"nekro_agent": AgentSettings(mode="tools")}

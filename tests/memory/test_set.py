@@ -1,4 +1,5 @@
-"""Questions about long conversations are answered. The author of the search has not seen them."""
+"""Questions about long conversations are answered. The author of the search has not seen these
+questions."""
 
 from collections import Counter
 from contextlib import aclosing

@@ -1,4 +1,5 @@
-"""The lists that an operator sees: chats, their members, their history, and a search in it."""
+"""Tests of the lists that an operator sees: chats, their members, and their history, which can be
+searched."""
 
 from pathlib import Path
 

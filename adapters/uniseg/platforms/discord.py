@@ -1,4 +1,4 @@
-"""Discord: https://discord.com/developers/docs. A thread is a channel with its own id."""
+"""Connects Discord (https://discord.com/developers/docs). A thread is a channel with its own id."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -95,8 +95,8 @@ class Discord(Platform):
         return str(bot.self_info.id) if bot.ready else bot.self_id
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Return the channel of an event. For a direct message, uniseg would treat the channel's id
-        as a user's id and open a new channel with that user."""
+        """Return the channel of an event. For a direct message, the library uniseg would treat the
+        channel's id as a user's id and open a new channel with that user."""
         match event:
             case DirectMessageCreateEvent():
                 user = {_USER: str(event.author.id)}
@@ -116,7 +116,7 @@ class Discord(Platform):
         return isinstance(event, MessageCreateEvent)
 
     async def segments(self, event: BaseEvent, bot: BaseBot, reader: PieceReader) -> Segments:
-        """Convert the message without the stock adapter and uniseg. The stock adapter leaves out
+        """Convert the message without NoneBot's adapter and uniseg. NoneBot's adapter leaves out
         text that looks like the end of a tag, and turns ``&amp;`` into ``&``. Uniseg returns the
         names of attachments without their addresses."""
         assert isinstance(event, MessageCreateEvent)

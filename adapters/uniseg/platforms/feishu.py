@@ -1,4 +1,4 @@
-"""Feishu, which is called Lark outside China: https://open.feishu.cn/document.
+"""Connects Feishu, which is called Lark outside China (https://open.feishu.cn/document).
 
 A message that has only text uses a simple markup. A message of several parts is a ``post``.
 """
@@ -72,7 +72,8 @@ class Feishu(Platform):
         file_bytes=10 * 1024 * 1024,
         markdown=True,
     )
-    # Uniseg uploads voices and videos with a wrong type, and Feishu refuses to send them.
+    # The library uniseg uploads voices and videos with a wrong type, and Feishu refuses to send
+    # them.
     nearest = {Voice: File, Video: File}  # noqa: RUF012 - never changed
 
     def user_of(self, bot: BaseBot) -> str:
@@ -86,7 +87,7 @@ class Feishu(Platform):
         return isinstance(event, MessageEvent)
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Return the chat of an event. Uniseg finds it only for messages, not for notices."""
+        """Return the chat of an event. Uniseg finds the chat only for messages, not for notices."""
         if isinstance(event, MessageEvent) or not isinstance(event, Event):
             return super().place(event, bot)
         chat = _field(event, "chat_id")
@@ -167,13 +168,13 @@ class Feishu(Platform):
         return [*pieces, uniseg.Text(" ")] if lonely else pieces
 
     def refused(self, error: Exception) -> bool:
-        """Return True if the error's text has a status of refusal: 4xx except 429. The stock
-        adapter raises a network error for every status."""
+        """Return True if the error's text has an HTTP status that means a refusal: 4xx except 429.
+        NoneBot's adapter raises a network error for every status."""
         return bool(_REFUSED.search(str(error) + repr(error)))
 
     def sent_id(self, result: Any) -> str:
         """Return the message's id. Raises `CannotSend` for an answer with an error code, because
-        the stock adapter treats such an answer as a success."""
+        NoneBot's adapter treats such an answer as a success."""
         if isinstance(result, Mapping) and result.get("code"):
             raise CannotSend(
                 f"Feishu refused the message: {result.get('msg')} (code {result['code']})"

@@ -188,8 +188,8 @@ class _MemoryAnswers:
     async def _changeable(
         self, context: CommandExecutionContext, chat: ChatKey, number: str
     ) -> NoteRow | None:
-        """Return the note with this number if the person may change it: the note is about the
-        person, the person said it, or the person may see all notes of the chat."""
+        """Return the note with this number if the person may change it. The person may change a
+        note about themselves, a note that they said, and any note if they may see all notes."""
         wanted = number.strip().lstrip("#")
         if not wanted.isascii() or not wanted.isdigit() or len(wanted) > 18:
             return None
@@ -213,7 +213,8 @@ class _MemoryAnswers:
 
 
 def _may_see_all(context: CommandExecutionContext, chat: ChatKey) -> bool:
-    """Return True if the person may see all notes of the chat: in a private chat always, because
-    nobody else is there; in a group if the person is its administrator or a super user."""
+    """Return True if the person may see all notes of the chat. In a private chat this is always so,
+    because nobody else is there. In a group the person must be an administrator of the group or a
+    super user."""
     alone = chat.kind is ChatKind.PRIVATE
     return alone or context.is_super_user or context.is_chat_admin

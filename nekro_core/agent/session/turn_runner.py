@@ -1,4 +1,5 @@
-"""Runs the turns of chats: waits for a slot and for the store, and ends each turn in the store."""
+"""Runs the turns of chats: waits for a slot before each turn, and stores the end of each turn, even
+if the store cannot write for a while."""
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -241,8 +242,8 @@ class TurnRunner:
         except anyio.get_cancelled_exc_class():
             if not scope.cancel_called or _is_cancelled():
                 raise
-            # ``scope`` was cancelled, but it did not catch the cancellation, which arrived here. No
-            # outer scope is cancelled, so this task must go on and close the turn's row.
+            # ``scope`` was cancelled, but ``scope`` did not catch the cancellation. It arrived
+            # here. No outer scope is cancelled, so this task must go on and close the turn's row.
             stop = "stopped" if self._stopped_at is not None else "recalled"
             await _absorb_late_cancellation(scope)
         return recorder, stop
@@ -305,8 +306,8 @@ async def _has_sent(recorder: TurnRecorder) -> bool:
 
 
 _LATE_CANCELLATIONS = 3
-"""Maximum number of cancellations that may arrive after the end of a scope: that of the scope, and
-those of scopes inside of it."""
+"""Maximum number of cancellations that may arrive after the end of a scope. They come from the
+scope itself and from scopes inside it."""
 
 
 async def _absorb_late_cancellation(scope: anyio.CancelScope) -> None:

@@ -2,7 +2,7 @@
 
 Finished paragraphs are sent. On a platform that can edit messages, the bot sends one message and
 adds to it by edits (the message *grows*); on other platforms it sends a few messages. If code
-follows the words, the words that were sent stay in the chat, and the rest is not sent from here.
+follows the words, the words that were sent stay in the chat. This module does not send the rest.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -104,8 +104,8 @@ class LiveWords:
         return self._written.text[self._sent :].strip()
 
     def write(self, text: str, next_line: str = "") -> None:
-        """Add the next words of the reply. In code mode these are whole lines; ``next_line`` is the
-        part of the line after them that has arrived."""
+        """Add the next words of the reply. In code mode these are whole lines. ``next_line`` is the
+        part of the following line that has arrived."""
         self._written.write(text)
         self._next_line = next_line
         if self._ready():

@@ -234,8 +234,8 @@ class Turn:
         return await self._decide(reply, runner)
 
     async def _decide(self, reply: ModelReply, runner: StepRunner) -> str:
-        """Decide how the turn continues after a reply with code. Returns why the turn ended; if
-        empty, another step follows."""
+        """Decide how the turn continues after a reply with code. Returns why the turn ended. If the
+        text is empty, another step follows."""
         calls, sent = runner.calls, await self._recorder.sent_in_run(runner.run_id)
         answered = any(row.state in DO_NOT_RESEND for row in sent)
         self._replies.sent = self._replies.sent or answered
@@ -307,9 +307,9 @@ class Turn:
         return "limit_repairs"
 
     def _is_silent(self, reply: ModelReply, calls: RunCalls) -> bool:
-        """Return True if code finished without any effect for people or the model: the turn has
-        sent no message, the code noted and printed nothing, and the reply has no text. Code that is
-        only ``pass`` gives False, because with it the model intends to do nothing."""
+        """Return True if code finished without any effect for people or the model. This means: the
+        turn has sent no message, the code noted and printed nothing, and the reply has no text.
+        Code that is only ``pass`` gives False, because with it the model intends to do nothing."""
         acted = self._replies.sent or reply.prose or calls.recorded
         finished = reply.result is not None and reply.result.stop is StopReason.FINISHED
         return finished and not acted and not reply.shows and not is_no_op(reply.code)
@@ -324,9 +324,9 @@ class Turn:
 
     async def _decide_by_output(self, reply: ModelReply, prose: str, *, answered: bool) -> str:
         """Decide how the turn continues after finished code. If the code printed something, another
-        step follows, unless the same code printed the same text in the previous step, or the last
-        three steps printed the same text. ``prose`` are the words that were not sent. ``answered``
-        says whether the code sent a message."""
+        step follows. There are two exceptions: the same code printed the same text in the previous
+        step, or the last three steps printed the same text. ``prose`` are the words that were not
+        sent. ``answered`` says whether the code sent a message."""
         output_before, code_before = self._output, self._output_code
         self._output, self._output_code = reply.shows, reply.code.strip()
         self._repeats = self._repeats + 1 if self._output == output_before else 0

@@ -32,11 +32,11 @@ def match_delivery(
     is taken.
 
     If there is no match, the outcome is ``rejected`` only if the history reaches back to a message
-    in ``doubt.before`` and shows a message of the bot that certainly arrived. The reason: some
-    servers of platforms store no history, omit the bot's messages, or renumber messages. A platform
-    that is not ``faithful`` may show a message with changed content. So if it shows a new message
-    of the bot with an unknown id, this may be the delivery's message, and the outcome is
-    ``unknown``.
+    in ``doubt.before`` and shows a message of the bot that certainly arrived. This is required
+    because some servers of platforms store no history, omit the bot's messages, or renumber
+    messages. A platform that is not ``faithful`` may show a message with changed content. So if it
+    shows a new message of the bot with an unknown id, this may be the delivery's message, and the
+    outcome is ``unknown``.
 
     Args:
         doubt: The call, and the data that distinguishes its message from others.

@@ -44,8 +44,8 @@ class Outbox:
     When entered, it resumes the unfinished calls of an earlier process. Calls that were under way
     become ``unknown``. Calls that were never made are sent in their old order as soon as the
     account is online, unless they are older than ``resend_for_s``. If the platform can be asked
-    (`SupportsConfirmation`), it is asked for the outcome of each ``unknown`` call: if the message
-    arrived, the call becomes ``sent``; if the message certainly never arrived, it is sent now,
+    (`SupportsConfirmation`), it is asked for the outcome of each ``unknown`` call. If the message
+    arrived, the call becomes ``sent``. If the message certainly never arrived, it is sent now,
     before all later messages of its chat. If the platform cannot be asked, the call stays
     ``unknown`` and is never repeated automatically.
 

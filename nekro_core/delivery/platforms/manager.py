@@ -85,7 +85,7 @@ class AccountManager(Generic[Settings]):
         """Start all accounts that are not paused.
 
         Args:
-            tasks: The accounts run in it until it is cancelled.
+            tasks: The task group in which the accounts run until it is cancelled.
         """
         self._tasks = tasks
         for entry in self._entries.values():

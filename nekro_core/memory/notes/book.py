@@ -102,7 +102,8 @@ class NoteBook:
             since = new.since or now
             same = [each.since for each in near if not contradicts(each.text, text)]
             if same and len(same) == len(near):
-                # The old notes say the same in other words, so keep their beginning.
+                # The old notes say the same in other words. So the new note is true since the
+                # earliest of them.
                 since = min(since, *same)
             note = NoteRow(
                 chat_key=chat_key,
@@ -185,11 +186,12 @@ class NoteBook:
     async def find(
         self, chat_key: ChatKey, words: str, *, about: str | None = None, limit: int = 10
     ) -> list[NoteRow]:
-        """Search the notes that may be read in a chat, also those that have ended.
+        """Search the notes that may be read in a chat. With words, ended notes are found too.
 
         Args:
             chat_key: The chat.
-            words: The words; if empty, the newest notes are found.
+            words: The words to search for. If there are none, the newest notes that have not ended
+                are returned.
             about: Only notes about this person; the empty id means notes about the chat.
             limit: The maximum number of notes.
         """

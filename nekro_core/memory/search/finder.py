@@ -48,13 +48,14 @@ from nekro_core.system.errors import NekroError
 MOST_FOUND = 50
 """Maximum number of messages that a search returns: about 3,000 tokens."""
 _MEANING = 0.8
-"""Weight of the meaning. The words of the message with the best words have the weight 1."""
+"""Weight of the meaning in the score of a message. The message whose words fit best gets 1 for its
+words."""
 _ASKS = 0.2
 """This is subtracted from the score of a message that only asks a question, because such a message
 rarely answers one."""
 _LENGTH = 0.15
-"""This is added to the score of a message of average length; less to a shorter one, which says
-little."""
+"""This is added to the score of a message of average length. A shorter message says little, so less
+is added to its score."""
 _TIME = 0.3
 """This is added to the score of a message from a time that the question names."""
 _COMPARED = 400
@@ -243,7 +244,8 @@ class MessageFinder:
             try:
                 hits = await hits_of(self._store, view, wanted)
             except StoreError as error:
-                # Raise it outside of the task group, which would wrap it in an exception group.
+                # Raise the error outside of the task group, which would wrap it in an exception
+                # group.
                 failure = error
         if failure is not None:
             raise failure

@@ -124,10 +124,10 @@ class ChatMemory:
             raise ToolFailure(str(error)) from None
 
     async def find(self, words: str = "", *, about: str = "", limit: int = 10) -> list[ChatNote]:
-        """Search the notes, also those that are no longer true.
+        """Search the notes. With words, notes that are no longer true are found too.
 
         Args:
-            words: The words; empty for the newest notes.
+            words: The words to search for; empty for the newest notes that are still true.
             about: The id or name of a person; empty for all notes.
             limit: The maximum number of notes, 1 to 50.
 

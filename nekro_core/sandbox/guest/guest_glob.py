@@ -9,7 +9,8 @@ import re
 
 import guest_files
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -28,7 +29,8 @@ def find(pattern: str, directory: str, limit: int) -> tuple[dict[str, Any], byte
             "invalid_input", f"a pattern must have a name and must not have '..': {pattern}"
         )
     before = "/" if pattern.startswith("/") else ""
-    start = guest_files.open_folder(directory)  # a missing folder is an error for each pattern
+    # If the folder is missing, this raises an error for any pattern.
+    start = guest_files.open_folder(directory)
     fixed = 0
     while fixed < len(parts) - 1 and not _WILD.search(parts[fixed]):
         fixed += 1
@@ -70,7 +72,7 @@ class _Walk:
         return found
 
     def visit(self, folder: int, path: str, positions: set[int], depth: int) -> None:
-        """Match the files and folders in an open folder. ``positions`` are the numbers of the parts
+        """Match the files and folders in an open folder. ``positions`` has the numbers of the parts
         that their names may match."""
         if depth > _DEPTH:
             self.cut_short = True
@@ -78,7 +80,7 @@ class _Walk:
         try:
             entries = list(os.scandir(folder))
         except OSError:
-            return  # a folder that cannot be read has no matches
+            return  # A folder that cannot be read has no matches.
         for entry in entries:
             self._looked_at += 1
             if self._looked_at > _LOOKED_AT:

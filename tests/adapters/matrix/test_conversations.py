@@ -110,7 +110,7 @@ async def test_a_reply_to_the_bot_is_for_the_bot(scene: Scene) -> None:
 
 
 async def test_received_media_are_stored(scene: Scene) -> None:
-    """The bot uses the endpoint that needs a token. nonebot-adapter-matrix 0.2.3 uses the one
+    """The bot uses the endpoint that needs a token. nonebot-adapter-matrix 0.2.3 uses the endpoint
     without a token, which answers 404 on a current Synapse."""
     lin, host = scene.lin, scene.bot.host
     mxc = await lin.upload(png(), "image/png", "dot.png")
@@ -427,7 +427,8 @@ async def test_a_gap_longer_than_one_sync_is_filled_after_a_restart(
         await lin.say(room, "two")
         await host.until(lambda: host.accepted[-1].text == "two", 30)
     texts = [message.text for message in host.accepted]
-    once = list(dict.fromkeys(texts))  # a message may arrive twice; the inbox ignores a known id
+    # A message may arrive twice. In a real bot, the inbox ignores a message with a known id.
+    once = list(dict.fromkeys(texts))
     assert once == ["one", *(f"missed {number}" for number in range(70)), "two"]
     ids = [message.message_id for message in host.accepted]
     assert len(set(ids)) == len(once)
@@ -468,8 +469,8 @@ async def test_a_message_that_cannot_be_stored_is_read_again(
         host.failures = 2
         await lin.say(room, "two")
         await lin.say(room, "three")
-        # The messages after the failed one may arrive twice. The inbox ignores a message with a
-        # known id.
+        # The messages after the failed one may arrive twice. In a real bot, the inbox ignores a
+        # message with a known id.
         await host.until(lambda: [each.text for each in host.accepted][-2:] == ["two", "three"])
 
 
@@ -480,7 +481,7 @@ async def _without_patience(accept: Accept, message: ChatMessage) -> None:
 # ---- the outcome of a send
 
 
-async def test_a_message_of_unknown_outcome_is_found_by_its_delivery_id(scene: Scene) -> None:
+async def test_a_message_whose_outcome_is_unknown_is_found_by_its_delivery_id(scene: Scene) -> None:
     key = key_of(scene.room)
     bot, proxy = scene.bot, scene.bot.proxy
     lost, never = delivery(key, Text("is it there?")), delivery(key, Text("is it there?"))

@@ -107,7 +107,7 @@ async def test_a_voice_is_sent_as_a_file(feishu: Feishu, tmp_path: Path) -> None
     assert feishu.sent[0] == "file"
 
 
-async def test_refusals_of_each_form_are_recognized(feishu: Feishu) -> None:
+async def test_a_refused_send_is_rejected_and_a_server_error_is_unknown(feishu: Feishu) -> None:
     await feishu.say({"text": "hello"})
     feishu.result = {"code": 230002, "msg": "bot is not in the chat"}
     receipt = await feishu.bench.send(GROUP, "hi")

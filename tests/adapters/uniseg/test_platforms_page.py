@@ -46,7 +46,7 @@ PYTHONS = ("3.11", "3.12")
 
 
 def become(kind: type, can: Capabilities, nearest: dict[type, type]) -> str:
-    """How a segment of this kind is sent: native, as another kind, as text, or refused."""
+    """Say how a segment of this kind is sent: natively, as another kind, as text, or not at all."""
     if kind in can.inline | can.alone:
         turned = nearest.get(kind)
         alone = ", alone" if kind in can.alone else ""
@@ -159,7 +159,7 @@ def with_table(page: str, name: str, lines: Iterator[str]) -> str:
     return re.sub(pattern, lambda _: f"{table}\n", page, count=1, flags=re.DOTALL)
 
 
-@pytest.mark.long  # it loads every platform
+@pytest.mark.long  # This test takes long, because it loads every platform.
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_tables_of_the_page_agree_with_the_code(tmp_path: Path) -> None:
     page = PAGE.read_text()

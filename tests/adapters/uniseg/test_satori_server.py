@@ -52,8 +52,8 @@ class Bot:
 
 @asynccontextmanager
 async def started(folder: Path, client: dict[str, Any], **options: Any) -> AsyncIterator[Bot]:
-    """Start a bot with NoneBot's real drivers. ``options`` are attributes of NoneBot's adapter,
-    which reads its settings from the only driver of the process."""
+    """Start a bot with NoneBot's real drivers. NoneBot's adapter reads its settings from the global
+    driver of the process, so ``options`` are set as attributes of the adapter instead."""
     settings = {"satori_clients": [client]}
     made: type[Driver] = combine_driver(FastAPI, Httpx, WebSockets)
     driver = made(Env(environment="test"), Config(_env_file=None, **settings))
@@ -207,7 +207,7 @@ async def test_an_edit_changes_the_stored_message(tmp_path: Path) -> None:
         assert bot.host.revised == [(GROUP, f"{said}@g1", "mem:ann", (Text("tea"),))]
 
 
-async def test_a_message_of_unknown_outcome_is_found_in_the_history(tmp_path: Path) -> None:
+async def test_a_message_whose_outcome_is_unknown_is_found_in_the_history(tmp_path: Path) -> None:
     async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
         asked = await peer.say("g1", "ann", "hello")
         await bot.host.received(1)

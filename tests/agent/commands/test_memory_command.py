@@ -1,4 +1,5 @@
-"""``/memory`` shows and changes what is remembered, and ``/compact`` goes on with a summary."""
+"""``/memory`` shows and changes what the bot remembers. ``/compact`` replaces the old messages of
+the prompt by a summary."""
 
 from pathlib import Path
 
@@ -128,7 +129,7 @@ async def test_after_compacting_prompts_lack_old_messages_and_memory_has_a_summa
         newest = await bot.store.messages.newest(GROUP, 1)
         shown = await bot.memory.sections(GROUP, before_seq=newest[0].seq, people=[])
         assert "The cat of Lin is called Mochi." in shown.summary
-        # A reset forgets the summary too.
+        # The command ``/reset`` deletes the summary too.
         await command(bot, "/reset", role=Role.OWNER)
         newest = await bot.store.messages.newest(GROUP, 1)
         shown = await bot.memory.sections(GROUP, before_seq=newest[0].seq + 1, people=[])

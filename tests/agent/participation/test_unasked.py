@@ -78,7 +78,7 @@ def test_quiet_hours_may_go_over_midnight(now: time, begin: str, end: str, quiet
     assert in_quiet_hours(now, begin, end) is quiet
 
 
-def test_a_clock_that_is_changed_gives_the_right_answer_about_quiet_hours(clock: Clock) -> None:
+def test_quiet_hours_are_right_after_the_clock_was_changed(clock: Clock) -> None:
     bot, night = speech(clock), ParticipationSettings(quiet_from="23:00", quiet_until="08:00")
     clock.local = datetime(2026, 11, 28, 22, 59, tzinfo=UTC)
     assert bot.refusal(GROUP, night, PEOPLE) is None
@@ -140,7 +140,8 @@ def test_a_text_that_is_not_a_time_of_day_is_refused(text: str) -> None:
 
 
 class Judge:
-    """A quick model that says what the test sets, and records what it was shown."""
+    """Stands in for the quick model. It answers what the test sets, and records what it was
+    shown."""
 
     def __init__(self, why: str = "") -> None:
         self.why = why

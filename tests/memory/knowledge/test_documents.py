@@ -1,4 +1,5 @@
-"""Documents are read by page and heading in a confined process. Bombs and scans are reported."""
+"""Documents are read by page and heading in a confined process. An archive that unpacks to too much
+is refused. A PDF that has only scanned pages, without text, is reported."""
 
 import pytest
 

@@ -116,7 +116,9 @@ async def test_notes_are_found_by_their_words(memory: MemoryKeeper) -> None:
     assert len(await found("")) == 5
 
 
-async def test_empty_and_long_notes_are_refused_with_what_to_do(memory: MemoryKeeper) -> None:
+async def test_empty_and_long_notes_are_refused_and_the_error_says_what_to_do(
+    memory: MemoryKeeper,
+) -> None:
     with pytest.raises(NoteRefused, match="empty"):
         await memory.notes.keep(GROUP, NewNote(text=" \u200b\n"))
     with pytest.raises(NoteRefused, match="500 characters: write it shorter"):

@@ -1,4 +1,4 @@
-"""The state of the fake implementation: its account, its chats and all their messages."""
+"""Holds the state of the fake implementation: its account, its chats and all their messages."""
 
 import base64
 import hashlib
@@ -244,7 +244,7 @@ class Account:
     def do_send_like(self, params: Json) -> None:
         _whole_number(params["user_id"])
 
-    do_send_poke = do_send_like  # an extension of NapCat and LLOneBot
+    do_send_poke = do_send_like  # NapCat and LLOneBot have this action; the standard does not
 
     def do_set_input_status(self, params: Json) -> Json:
         if not self.has_signs:

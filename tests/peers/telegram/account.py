@@ -1,4 +1,5 @@
-"""The state of the fake platform: chats, messages, files, updates, and the platform's limits."""
+"""Holds the state of the fake platform: chats, messages, files, updates, and the platform's
+limits."""
 
 import base64
 import itertools

@@ -128,8 +128,8 @@ def reaction_for(key: ChatKey, message_id: str, emoji: str) -> BotApiCall:
 
 
 def text_and_entities(segments: Segments, names: Mapping[str, str]) -> tuple[str, list[Json]]:
-    """Return the text and the entities of its mentions. Telegram shows a mention as a link if it
-    knows the person, else as plain text."""
+    """Return the text and its entities: the data about styles and mentions in it. Telegram shows a
+    mention as a link if it knows the person, else as plain text."""
     text = ""
     entities: list[Json] = []
     for segment in segments:

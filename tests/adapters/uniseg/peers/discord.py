@@ -78,7 +78,7 @@ class Discord(Peer):
 
     @property
     def sent(self) -> dict[str, Any]:
-        """The content of the last message that the bot sent."""
+        """Return the content of the last message that the bot sent."""
         request = self.bench.driver.requests[-1]
         if request.json is not None:
             return request.json

@@ -70,7 +70,7 @@ class Feishu(Peer):
 
     @property
     def sent(self) -> tuple[str, Any]:
-        """The type and the content of the bot's last message."""
+        """Return the type and the content of the bot's last message."""
         body = self.bench.driver.requests[-1].json
         return body["msg_type"], json.loads(body["content"])
 

@@ -1,4 +1,5 @@
-"""Makes pictures: content items for the model, an action of the older kind, and a helper module."""
+"""Makes pictures. It returns content items to the model, has an action of the older kind, and
+imports a helper module."""
 
 from base64 import b64encode
 
