@@ -154,9 +154,7 @@ async def _speed(folder: Path, messages: int) -> list[Figure]:
     ]
 
 
-async def _times(
-    finder: MessageFinder, questions: Sequence[str], since: str = ""
-) -> list[float]:
+async def _times(finder: MessageFinder, questions: Sequence[str], since: str = "") -> list[float]:
     for question in questions[:10]:
         await finder.find(_CHAT, MessageQuery(words=question, since=since))
     samples = []

@@ -5,7 +5,8 @@ It holds for each message: the number in the store, the time, how many terms it 
 it has (see `nekro_core.memory.search.answers`), and the signs (plus or minus) of the 512 numbers of
 its sentence vector. The signs are all zero until the sentence encoder has read the message, and
 again when the message is removed from the index. In trials, search results that were ranked by the
-signs alone were as good as results that were ranked by the numbers (decision 0039). The signs take 1/32 of the space.
+signs alone were as good as results that were ranked by the numbers (decision 0039). The signs take
+1/32 of the space.
 """
 
 from __future__ import annotations
