@@ -25,7 +25,7 @@ _SMALL = "--small"
 
 def main(arguments: list[str]) -> int:
     """Measure the named parts, or all if none is named. Returns 0 if every target was reached."""
-    # otherwise a bot would download packages for its boxes while it is measured
+    # Without this setting, a bot would download packages for its boxes while it is measured.
     os.environ.setdefault("NEKRO_SANDBOX__PACKAGES", "false")
     rooms = [each for each in arguments if each != _SMALL]
     known = [

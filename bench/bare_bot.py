@@ -16,8 +16,8 @@ from tests.peers.onebot_v11 import OneBotPeer
 
 
 async def bare(folder: Path, rounds: int, flood: int) -> tuple[float, list[float], float, float]:
-    """Measure the echo bot: seconds of its start, milliseconds of each echo, messages per second,
-    MiB of memory."""
+    """Measure the echo bot. Returns the seconds of its start, the milliseconds of each echo, the
+    messages per second, and the memory in MiB."""
     async with echo_bot(folder) as (url, started, pid), OneBotPeer("20002", None, url) as peer:
         await peer.wait_connected()
         mib = resident_mib(pid)
@@ -35,7 +35,7 @@ async def bare(folder: Path, rounds: int, flood: int) -> tuple[float, list[float
 
 @asynccontextmanager
 async def echo_bot(folder: Path) -> AsyncIterator[tuple[str, float, int]]:
-    """Run the echo bot; yields its OneBot address, the seconds of its start, its process id."""
+    """Run the echo bot. Yields its OneBot address, the seconds of its start, and its process id."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

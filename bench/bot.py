@@ -159,7 +159,7 @@ async def _rounds(
 
 async def _open_first_page(bot: BotProcess) -> float:
     """Follow the login link that the bot printed. Returns the seconds until the console's first
-    page is here; the bot imports and makes its pages meanwhile."""
+    page has arrived. In this time the bot imports and makes its pages."""
     links = re.findall(r"http://\S+/\?token=\S+", bot.log)
     began = time.perf_counter()
     async with httpx.AsyncClient(trust_env=False, timeout=60) as browser:
@@ -170,7 +170,7 @@ async def _open_first_page(bot: BotProcess) -> float:
 
 
 async def _flood(bot: BotProcess, peer: OneBotPeer) -> float:
-    """Return how many messages per second the bot stores. None of them is addressed to the bot."""
+    """Return how many messages per second the bot stores, if none is addressed to the bot."""
     before = await _count(bot)
     began = time.perf_counter()
     for number in range(FLOOD):

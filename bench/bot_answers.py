@@ -1,8 +1,8 @@
 """Measures how soon the bot answers if it does not wait for a person to finish typing.
 
 The figures are: the slowest requests to the model (99th percentile), the first answer in a chat,
-the first answer after the bot has connected, and how soon a finished paragraph is sent while the
-model is still writing the next one.
+and the first answer after the bot has connected. Another figure says how soon a finished paragraph
+is sent while the model is still writing the next one.
 """
 
 import itertools

@@ -2,9 +2,9 @@
 
 The speed of a machine changes from minute to minute. So both commits are measured in turn in each
 round, and the medians of the rounds are printed side by side. The older code is checked out from
-git and uses the packages that are installed here. A figure counts as worse if its median is worse
-by more than ``--noise``, and even the best round of this code was worse than the worst round of the
-older code::
+git and uses the packages that are installed here. A figure counts as worse if two things are true:
+its median is worse by more than ``--noise``, and even the best round of this code was worse than
+the worst round of the older code::
 
     make compare BASE=e6237b0 ARGS="--rounds 3 bot store"
     make compare BASE=402f53e ARGS="--database postgres bot"

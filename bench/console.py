@@ -1,6 +1,8 @@
 """Measures how fast the operator's console is with a database of 1,000,000 messages: its lists in
-the store and over HTTP, its pages in Chromium, and how soon an open page shows a new message. Also
-measures what a turn costs more while a console is open or prompts are recorded."""
+the store and over HTTP, its pages in Chromium, and how soon an open page shows a new message.
+
+It also measures how much more a turn costs while a console is open, or while prompts are recorded.
+"""
 
 import os
 import shutil

@@ -14,7 +14,8 @@ from bench.figure import Figure, p50_and_p95
 _ROUNDS, _FEW = 30, 5
 _WARM_UP = 2
 _BETWEEN_S = 0.02
-"""Pause between two requests. In it the bot's own tasks run, as between the clicks of a person."""
+"""Pause between two requests. During the pause the bot's own tasks run, as they do between the
+clicks of a person."""
 _TARGET_MS = 100.0
 _DAY_S = 86_400.0
 _BUSIEST = "telegram-group_10000"
@@ -22,8 +23,8 @@ _FLOOR = "/logs/level"
 
 
 async def answer_figures(folder: Path, *, few: bool) -> list[Figure]:
-    """The p50 and p95 of each list of a bot whose data are in ``folder / "data"``. The floor is the
-    answer to a query that reads nothing."""
+    """The p50 and p95 of each list of a bot whose data are in ``folder / "data"``. The baseline is
+    the answer to a query that reads nothing at all."""
     rounds = _FEW if few else _ROUNDS
     found = []
     async with measured_bot(folder) as bot:

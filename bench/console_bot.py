@@ -1,5 +1,5 @@
-"""The bot and the browser for the benchmarks of the console. The bot runs as a separate process and
-has an OneBot account. In Chromium the owner is logged in."""
+"""Starts the bot and the browser for the benchmarks of the console. The bot runs as a separate
+process and has an OneBot account. In Chromium the owner is logged in."""
 
 import asyncio
 import itertools
@@ -30,6 +30,9 @@ CHAT = f"onebot_v11-group_{GROUP}"
 _SETTINGS = {
     "NEKRO_LLM__MODEL": "scripted",
     "NEKRO_TRIGGER__DEBOUNCE_S": "0",
+    # The messages whose display is measured must not be answered, because the list shows the
+    # newest message.
+    "NEKRO_TRIGGER__PARTICIPATION__MODE": "mentioned",
     "NEKRO_TRIGGER__BURST_TURNS": "0",
     "NEKRO_TRIGGER__HOUR_TURNS": "0",
     "NEKRO_DELIVERY__SENDS_PER_WINDOW": "100000",
@@ -92,7 +95,7 @@ async def measured_bot(
 
 @asynccontextmanager
 async def logged_in_browser(bot: BotProcess) -> AsyncIterator[BrowserContext]:
-    """Chromium, in which the owner is logged in."""
+    """Start Chromium, and log the owner in."""
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(executable_path=_CHROMIUM, args=_ARGUMENTS)
         try:

@@ -20,7 +20,7 @@ Question = Callable[[Store], Awaitable[object]]
 
 
 async def list_figures(store: Store) -> list[Figure]:
-    """The p50 and p95 of each query. The floor is a query that reads nothing."""
+    """The p50 and p95 of each query. The baseline is a query that reads nothing."""
     floor = p50_and_p95(await _samples(store, lambda s: s.messages.get(0)))[1]
     found = []
     newest = store.messages.last_seq

@@ -1,5 +1,5 @@
-"""Measures how soon an open page of the console shows a new message, and what open pages cost the
-bot: time of a turn, and memory."""
+"""Measures how soon an open page of the console shows a new message, and how much open pages slow
+down a turn and how much memory they need."""
 
 import time
 from pathlib import Path

@@ -34,13 +34,13 @@ _FILLED = MappingProxyType(
         "logs": ".nc-log > *",
     }
 )
-"""For some pages, a selector of what must be there before the page is usable. For the others, any
-content is enough."""
+"""Maps some pages to the selector of an element. Such a page is usable when it shows this element.
+Every other page is usable when it shows any content."""
 
 
 async def page_figures(folder: Path, *, few: bool) -> list[Figure]:
-    """The p50 and p95 of each page of a bot whose data are in ``folder / "data"``. The floor is an
-    empty NiceGUI page."""
+    """The p50 and p95 of each page of a bot whose data are in ``folder / "data"``. The baseline is
+    an empty page of NiceGUI."""
     opened = _FEW if few else _OPENED
     found = []
     async with measured_bot(folder) as bot, logged_in_browser(bot.process) as context:
@@ -76,7 +76,8 @@ def _pages() -> list[tuple[str, str, str]]:
 
 
 async def _openings(context: BrowserContext, address: str, filled: str, count: int) -> list[float]:
-    """The milliseconds of each opening but the first, for which the browser loads the scripts."""
+    """The milliseconds of each opening except the first, for which the browser loads the
+    scripts."""
     page = await context.new_page()
     samples = []
     for _ in range(count + 1):

@@ -14,7 +14,8 @@ from bench.figure import Figure
 _BLOCKS, _FEW_BLOCKS = 80, 4
 _TURNS = 10
 _WARM_TURNS, _FEW_WARM_TURNS = 120, 10
-"""The prompt gets longer with each turn, until it has the maximum number of records."""
+"""How many turns run before the measurement, and how many before a short one. Each turn makes the
+next prompt longer, until the prompt has the maximum number of records."""
 _PERCENT = 2.0
 
 
@@ -56,8 +57,9 @@ def _compared(name: str, blocks: _Blocks, *, target: bool = False) -> Figure:
     recorded, plain = ([statistics.median(block) for block in which] for which in blocks)
     differences = [now - was for now, was in zip(recorded, plain, strict=True)]
     was, more = statistics.median(plain), statistics.median(differences)
-    # A standard error from quartiles: in a normal distribution, the quartiles are 1.35 standard
-    # deviations apart, and the standard error of a median is 1.25 times that of a mean.
+    # The standard error is computed from the quartiles. In a normal distribution, the quartiles
+    # are 1.35 standard deviations apart. The standard error of a median is 1.25 times that of a
+    # mean.
     low, _, high = statistics.quantiles(differences, n=4)
     error = 1.25 * (high - low) / 1.35 / len(differences) ** 0.5
     return Figure(

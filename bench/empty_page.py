@@ -1,4 +1,5 @@
-"""An empty NiceGUI page, the floor of the console's pages: ``python empty_page.py PORT``."""
+"""Serves an empty NiceGUI page: ``python empty_page.py PORT``. The time to open it is the baseline
+for the console's pages."""
 
 import sys
 

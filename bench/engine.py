@@ -1,4 +1,5 @@
-"""A Docker engine for comparison: how long its own client takes to run an empty program."""
+"""Finds or starts a Docker engine, and measures how long its own client takes to run an empty
+program. Other figures are compared with this time."""
 
 import subprocess
 import tempfile
@@ -56,8 +57,8 @@ def _docker(host: str, *command: str) -> str:
 
 @asynccontextmanager
 async def find_or_start_engine() -> AsyncIterator[str]:
-    """Yield the address of an engine: ``""`` for a running one with an image for boxes, or the
-    address of one that is started here. Raises `NoEngine`."""
+    """Yield the address of an engine. The address is ``""`` if an engine with an image for boxes
+    runs already; otherwise an engine is started here. Raises `NoEngine`."""
     async with anyio.create_task_group() as tasks:
         there = DockerBackend(SandboxSettings(), tasks)
         checked = await there.self_check()

@@ -1,4 +1,4 @@
-"""A measured figure, and the table of figures."""
+"""Defines a measured figure, and writes figures as a table."""
 
 import statistics
 from collections.abc import Sequence

@@ -45,8 +45,8 @@ async def of_boxes(
     fork: tuple[str, float],
     long_rest_s: float,
 ) -> list[Figure]:
-    """Measure the memory of boxes that have run code, and the latency of their next run. The next
-    run comes one second after the first, or ``long_rest_s`` and two seconds more after it."""
+    """Measure how much memory boxes use that have run code, and how soon they run code again: one
+    second after their first run, and then after a rest of ``long_rest_s`` plus two seconds."""
     boxes = [await backend.create(BoxSpec()) for _ in range(BOXES)]
     for box in boxes:
         await first_call(box, functions)
@@ -58,9 +58,8 @@ async def of_boxes(
     late_samples = []
     for box in boxes[:20]:
         late_samples.append(await first_call(box, functions))
-        await anyio.sleep(
-            0.1
-        )  # after a run, the box prepares the next one, which takes processor time
+        # After a run, the box prepares the next run, which takes processor time.
+        await anyio.sleep(0.1)
     for box in boxes:
         await box.destroy()
     bare = await anyio.to_thread.run_sync(bare_interpreters)

@@ -100,7 +100,7 @@ def _chat_rows(chats: list[tuple[str, str]], size: Size, now: float) -> Iterator
             "chat_key": key,
             "instance": instance,
             "first_seen": now,
-            # otherwise the bot would answer the newest messages when it starts
+            # Without this value, the bot would answer the newest messages when it starts.
             "handled_seq": size.messages,
             "name": name,
         }

@@ -45,7 +45,7 @@ _ARRIVING = 10_000
 _ARRIVING_CHATS = 10
 _ROUNDS = 5
 _AT_ONCE = 500
-"""Number of messages that arrive at once: those of a burst in a hundred groups."""
+"""Number of messages that arrive at once, as in a burst of messages in a hundred groups."""
 
 
 async def figures(*, small: bool = False) -> list[Figure]:
@@ -209,8 +209,8 @@ def _put_vectors(path: Path) -> None:
 
 
 async def _ingest(folder: Path) -> list[Figure]:
-    """Measure without and with the index in turn, so that a busy minute of the machine affects
-    both."""
+    """Measure how fast messages are stored. Rounds without and with the index alternate, so that a
+    busy minute of the machine affects both."""
     without, indexed, complete = [], [], []
     for number in range(_ROUNDS):
         without.append((await _round(folder / f"a{number}.sqlite3", number, index=False))[0])

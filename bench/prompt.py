@@ -1,9 +1,9 @@
-"""Measures what a prompt costs: the number of tokens of its parts, how much of it is the same as in
-the turn before, and how long it takes to write it.
+"""Measures what a prompt costs: how many tokens its parts have, how much of the prompt is the same
+as in the turn before, and how long it takes to write the prompt.
 
 The tokens are those of o200k, the vocabulary of large models. The conversations are in
-`bench/conversations`. The share of the history compares its present form with the form that was in
-use until November 2026, for the same messages.
+`bench/conversations`. The figure of the history compares the number of tokens of the same messages
+in two forms: the present form, and the form that was in use until November 2026.
 """
 
 import json

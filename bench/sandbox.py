@@ -197,8 +197,8 @@ async def _tree(backend: Backend) -> Figure:
 
 
 async def _transfers(backend: Backend, prepare: str, megabytes: int, many: int) -> list[float]:
-    """MB/s of copying the file or folder named ``it``, which the code ``prepare`` makes, to another
-    box; measured ``many`` times."""
+    """Measure ``many`` times how fast a file or folder is copied to another box, in MB/s. The code
+    ``prepare`` makes the file or folder, which has the name ``it``."""
     spec = replace(_SPEC, disk_bytes=600 * 1024**2)
     giver, taker = await backend.create(spec), await backend.create(spec)
     await _first_call(giver, f"{prepare}tool_1()\n")

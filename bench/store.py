@@ -1,4 +1,4 @@
-"""How fast messages are stored, compared with SQLite alone on the same rows."""
+"""Measures how fast messages are stored, compared with SQLite alone on the same rows."""
 
 import asyncio
 import sqlite3
@@ -35,8 +35,8 @@ _LATENCIES = 300
 
 
 async def figures() -> list[Figure]:
-    """How many messages per second are stored under load, how long storing one message takes, and
-    how long it takes from sending a message to the platform call."""
+    """Measure how many messages per second are stored under load, how long storing one message
+    takes, and how much time passes between sending a message and the platform call."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "bench.sqlite3"
         async with Store.open(f"sqlite://{path}") as store:

@@ -1,12 +1,14 @@
-"""Measures hits and time of the tool search, and of variants of it, which show whether each part of
-the search is needed.
+"""Measures hits and time of the tool search, and of variants of it. The variants show whether each
+part of the search is needed.
 
 A hit is counted as in docs/decisions/0028: the wanted tool is among the first three results. The
-searches are in numbered sets. The lexicon was improved with the misses of the fifth and the sixth
-set, but not with the misses of the seventh. BM25 is the textbook formula over the same stems,
-character pairs and letter triples, without the lexicon. BM25 is combined with the encoder in two
-ways: the score of BM25, divided by the score of the rarest possible word, is added to the
-similarity; or the two are fused by reciprocal ranks.
+searches are in numbered sets. The lexicon lists words that express the same concept. It was
+improved with the misses of the fifth and the sixth set, but not with the misses of the seventh.
+
+BM25 is the textbook formula over the same stems, character pairs and letter triples, without the
+lexicon. BM25 is combined with the encoder in two ways. In the first, the score of BM25, divided by
+the score of the rarest possible word, is added to the similarity. In the second, the two rankings
+are fused by reciprocal ranks.
 
 Source of the constant 60 (``_RANKS``): Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion
 outperforms Condorcet and individual rank learning methods" (2009).
@@ -86,7 +88,7 @@ async def _latency(vectors: SentenceVectors) -> list[Figure]:
     asked: list[float] = []
     for known, each in zip((None, ConceptLexicon(())), samples.values(), strict=True):
         index = ToolIndex(tools, known)
-        await vectors.of("weather", index.sentences)  # encodes the texts of the tools once
+        await vectors.of("weather", index.sentences)  # encodes the tools' texts beforehand
         for query in cases:
             began = time.perf_counter()
             near = await vectors.of(query, index.sentences)
@@ -112,8 +114,8 @@ class _BM25:
         self._lengths = [sum(text.values()) for text in self._texts]
         self._mean = sum(self._lengths) / len(tools)
         self.most = 2.2 * math.log(1 + (len(tools) + 0.5) / 1.5)
-        """The largest score of a word: that of a word that is in one tool only, where it occurs
-        many times."""
+        """The largest possible score of a word. A word has this score if it occurs in only one
+        tool, and there many times."""
 
     def scores(self, query: str) -> list[float]:
         """The score of each tool."""

@@ -3,8 +3,9 @@
 import sys
 
 CONFINED_CHECK = "confined-check"
-"""The first argument of the process in which a plugin is checked. It gives up its rights before it
-imports the bot, so it does not go through the command line."""
+"""The first argument of the process in which a plugin is checked. The process gives up its rights
+before it imports the bot. So it cannot be started like the other commands, which import the bot
+first."""
 
 
 def main() -> int:

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.peers import postgres as postgres_peer
 
-# When a test of the adapter contract fails, pytest shows the compared values. Authors of adapters
-# in other repositories get the same with `-p nekro_core.testing`.
+# This makes pytest show the compared values when a test of the adapter contract fails. Authors of
+# adapters in other repositories use `-p nekro_core.testing` for this.
 pytest.register_assert_rewrite("nekro_core.testing.adapter_contract")
 
 # A bot fetches packages for its boxes with pip. Only the tests of these packages let a bot do that.

@@ -22,7 +22,8 @@ from .smtp import connected
 
 
 class MailConnector:
-    """The `AccountConnector` of mailboxes. ``read`` reads a mailbox until it is cancelled."""
+    """The `AccountConnector` of mailboxes. ``read`` is called for each mailbox. It reads the
+    mailbox until it is cancelled."""
 
     def __init__(self, read: Callable[[Mailbox, AccountMonitor], Awaitable[None]]) -> None:
         self._read = read
@@ -46,7 +47,7 @@ class MailConnector:
         return f"both mail servers accept {settings.login_name}"
 
     def hint(self, settings: Mailbox, _address: str) -> ConnectionHint:
-        """Say what the provider must allow."""
+        """Return the advice to allow IMAP at the mail provider."""
         return ConnectionHint(
             text=f"The bot reads {settings.id} at {settings.imap.host} and sends at "
             f"{settings.smtp.host}. At the provider, allow IMAP for this mailbox, and make an app "

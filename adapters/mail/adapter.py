@@ -105,7 +105,7 @@ class MailAdapter:
     # -- receiving ---------------------------------------------------------------------------
 
     async def _read_mailbox(self, box: Mailbox, monitor: AccountMonitor) -> None:
-        """Read a mailbox until cancelled. Mails can be sent from it meanwhile."""
+        """Read a mailbox until cancelled. While the mailbox is read, mails can be sent from it."""
         if not box.verified_by:
             logger.warning(
                 "Mail: anybody can write to {} in anybody's name, an operator's too. "

@@ -1,4 +1,5 @@
-"""Reads a mailbox. Must run in a worker thread, because the standard library's client blocks.
+"""Reads a mailbox. The code must run in a worker thread, because the standard library's client
+blocks.
 
 All calls raise `imaplib.IMAP4.error` if the server refuses, and `OSError` if the connection fails.
 """

@@ -41,13 +41,13 @@ attached as a file."""
 _RECIPIENT = re.compile(r"^final-recipient:\s*rfc822;\s*(\S+)", re.IGNORECASE | re.MULTILINE)
 _DIAGNOSIS = re.compile(r"^(?:diagnostic-code|status):\s*(.+)$", re.IGNORECASE | re.MULTILINE)
 SLACK_S = 86_400.0
-"""After a server has renumbered its mails, only recent mails are read again: those that arrived at
-most this many seconds before the newest known message, or after it."""
+"""After a server has renumbered its mails, only recent mails are read again. A mail is recent if it
+arrived after the newest known message, or at most this many seconds before it."""
 
 
 class MailIntake:
-    """Processes the mails of all mailboxes. ``own`` holds the addresses of these mailboxes; it may
-    change."""
+    """Processes the mails of all mailboxes. ``own`` holds the addresses of these mailboxes. They
+    may change while the bot runs."""
 
     def __init__(
         self, host: Host, threads: ThreadStore, own: Collection[str], *, name: str
@@ -80,7 +80,7 @@ class MailIntake:
             return False
         thread = await anyio.to_thread.run_sync(self._threads.read, key)
         if _ids(thread) == (_id_of(fetched, mail),):
-            # this mail began the thread, was not stored at that time, and is read again
+            # The thread has no other mail: an earlier try stored the thread, but not this mail.
             thread = None
         message = ChatMessage(
             chat_key=key,

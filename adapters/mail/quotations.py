@@ -52,7 +52,8 @@ def _begins_quote(lines: list[str], at: int) -> bool:
         words = " ".join(" ".join(lines[at : at + length]).split())
         if len(words) <= _LONGEST and _WROTE.match(words):
             following = [each for each in lines[at + length :] if each.strip()]
-            # Text between quoted lines answers them point by point, so it is not removed.
+            # If text of the sender follows between quoted lines, it is the answer, so nothing is
+            # removed.
             return all(each.lstrip().startswith(">") for each in following) or not any(
                 each.lstrip().startswith(">") for each in following
             )

@@ -59,8 +59,8 @@ def our_ids(text: str, domain: str) -> list[str]:
 
 
 def new_id(thread: str | None, delivery_id: str, domain: str) -> str:
-    """Make the Message-ID of a delivery. It is the same each time, so that mail programs show a
-    mail only once even if it arrives twice."""
+    """Make the Message-ID of a delivery. The same delivery always gets the same Message-ID, so that
+    mail programs show a mail only once even if it arrives twice."""
     token = hashlib.sha256(delivery_id.encode()).hexdigest()[:16]
     return f"<nekro.{thread or NO_THREAD}.{token}@{domain}>"
 

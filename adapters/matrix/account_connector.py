@@ -30,9 +30,9 @@ class MatrixConnector:
     """The `AccountConnector` of Matrix.
 
     Args:
-        made: The accounts of ``MATRIX_BOTS``, by key.
-        make: Makes the account of other settings.
-        running: The accounts that are running. An account is in it while it runs.
+        made: Maps the user ids in ``MATRIX_BOTS`` to their accounts.
+        make: Makes an account that ``MATRIX_BOTS`` does not have, from its settings.
+        running: The accounts that run. `run` adds its account, and removes it at the end.
         proxy: The address of a proxy; None for none.
     """
 
@@ -97,7 +97,7 @@ class MatrixConnector:
         raise ConnectionTestFailed(problem, f"{settings.homeserver}: {text}")
 
     def hint(self, settings: MatrixAccountSettings, _address: str) -> ConnectionHint:
-        """Say what to do with a Matrix client."""
+        """Return the advice to invite the account into a room with a Matrix client."""
         return ConnectionHint(
             text=f"Invite {settings.user_id} into an unencrypted room with any Matrix client. "
             "The bot connects to the homeserver; nothing must reach the bot from outside."

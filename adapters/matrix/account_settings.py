@@ -80,8 +80,8 @@ class MatrixAccountSettings(BaseModel):
 
 
 def settings_of(info: BotInfo, number: int) -> MatrixAccountSettings:
-    """Return an entry of ``MATRIX_BOTS`` for the list of accounts. If it has no user id, the
-    ``number`` of the entry stands for it."""
+    """Return an entry of ``MATRIX_BOTS`` for the list of accounts. If the entry has no user id, its
+    ``number`` is used as the user id."""
     name = info.user_id or info.login_user or f"account {number} at {info.homeserver}"
     return MatrixAccountSettings.model_construct(
         user_id=name,

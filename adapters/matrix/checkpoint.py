@@ -26,8 +26,8 @@ class SyncPage:
     failed: bool = False
 
     def job(self, job: Job) -> Job:
-        """Wrap a job so that the page counts it. If the job fails, the connection ends and the
-        whole page is read again; the inbox refuses the events that it has stored already."""
+        """Wrap a job so that the page counts it. If the job fails, the connection ends, and the
+        whole page is read again. The inbox then refuses the events that it has stored already."""
         self.left += 1
 
         async def noted() -> None:

@@ -1,4 +1,4 @@
-"""Reads invitations into rooms and requests to join them ("knocks"), and answers them."""
+"""Reads invitations into rooms, and requests to join rooms ("knocks"). Answers both."""
 
 import time
 from collections.abc import Sequence

@@ -145,7 +145,7 @@ class Follower:
             await self._queue.submit(room_id, page.job(job))
         for number, event in enumerate(timeline):
             if number < came and event.get("type") not in MESSAGES:
-                # of the events from before the account joined, only messages are read, no notices
+                # Events from before the account joined: messages are read, notices are not.
                 continue
             if (asked := read_knock(room_id, event, self._account.user_id)) is not None:
                 await self._queue.submit(room_id, page.job(partial(self._account.requested, asked)))

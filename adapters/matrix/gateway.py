@@ -1,5 +1,5 @@
 """Wraps NoneBot's Matrix adapter, which logs in and renews tokens. NoneBot's plugins see the events
-and call the API through it.
+and call the API through this adapter.
 
 Differences from nonebot-adapter-matrix 0.2.3 (each has a regression test):
 
@@ -76,7 +76,7 @@ class MatrixGateway(StockAdapter):
         self._servers[bot.self_id] = server
         try:
             self.bot_connect(bot)
-        except RuntimeError as error:  # another adapter's bot has the same id
+        except RuntimeError as error:  # raised if another adapter's bot has the same id
             logger.warning("NoneBot's plugins will not see account {}: {}", bot.self_id, error)
 
     def disconnect(self, bot: Bot) -> None:

@@ -199,7 +199,7 @@ def _trusted(address: str) -> ssl.SSLContext:
     """Return a TLS context that trusts the certificate authorities of certifi and of the machine
     (``SSL_CERT_FILE``). The operator may have added their homeserver's authority to the machine."""
     if not address.startswith("https://"):
-        # without TLS this context is not used, and it is made quickly
+        # Without TLS this context is not used. It is returned because it is made quickly.
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context = ssl.create_default_context(cafile=certifi.where())
     context.load_default_certs()

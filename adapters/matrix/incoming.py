@@ -159,9 +159,9 @@ def thread_of(content: Json) -> str | None:
 def answered_id(content: Json) -> str:
     """Return the id of the event that this message replies to; empty if it replies to none.
 
-    In a thread, each message names the latest event as if it replied to it, for programs that do
-    not show threads. Such a message has ``is_falling_back`` and does not count as a reply, unless
-    it names the event that begins the thread.
+    In a thread, each message names the latest event as the one to which it replies. This is for
+    programs that do not show threads. Such a message has ``is_falling_back`` and does not count as
+    a reply, unless it names the event that begins the thread.
     """
     relation = _relation(content)
     answered = table(relation.get("m.in_reply_to")).get("event_id")
@@ -195,7 +195,7 @@ def _membership(event: Json, content: Json, sender: str, own: str) -> Notice | N
     before = table(table(event.get("unsigned")).get("prev_content")).get("membership")
     now = content.get("membership")
     if now == before or user == own:
-        return None  # a name or picture was changed, or the membership of the bot itself
+        return None  # changes of a name or a picture, and of the bot's own membership
     match now:
         case "join":
             return Notice("join", sender, user, "")
@@ -307,8 +307,8 @@ def user_of(link: str) -> str:
 
 def said_at(event: Json, now: float) -> float:
     """Return the time of a message, in seconds since 1970. The sender's server gives this time, and
-    anybody can run a server. So if the time is more than a day ahead of ``now``, which no wrong
-    time zone explains, return ``now``."""
+    anybody can run a server. If the time is more than a day ahead of ``now``, return ``now``: even
+    a wrong time zone cannot explain such a difference."""
     stamp: Any = event.get("origin_server_ts")
     if isinstance(stamp, int | float) and 0 <= stamp <= (now + _AHEAD_S) * 1000:
         return float(stamp) / 1000

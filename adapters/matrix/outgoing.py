@@ -2,7 +2,7 @@
 
 NoneBot's message class is not used, for three reasons. It loses line breaks beside a mention. It
 loses the caption of a medium. It does not write an empty ``m.mentions`` into a message without
-mentions, and then older programs notify everybody whose name is in the text.
+mentions. Without this field, older programs notify everybody whose name is in the text.
 """
 
 import html
@@ -86,7 +86,8 @@ def replacing(message_id: str, content: Content) -> Content:
     return {
         **new,
         "body": f"* {content['body']}",
-        # Here the edit names no mentions, so it does not notify the mentioned people again.
+        # The mentions outside of ``m.new_content`` are empty, so the edit does not notify the
+        # mentioned people again.
         "m.mentions": {},
         "m.new_content": new,
         "m.relates_to": {"rel_type": "m.replace", "event_id": message_id},
@@ -132,8 +133,9 @@ def _relation(thread: str | None, answered: str) -> Content:
     if thread is None:
         return answer
     if not answer:
-        # A fallback for programs that show no threads. The standard asks for the thread's latest
-        # event. This is the thread's first event, whose id is in the chat key.
+        # Programs that do not show threads show this event as a reply. The standard asks for a
+        # reply to the thread's latest event. This is a reply to the thread's first event, whose id
+        # is in the chat key.
         answer = {"is_falling_back": True, "m.in_reply_to": {"event_id": thread}}
     return {"rel_type": "m.thread", "event_id": thread, **answer}
 
@@ -199,8 +201,8 @@ def _sides(data: bytes) -> Content:
 
 
 def _duration_ms(data: bytes) -> int:
-    """Return the duration of a WAV file. Return 0 for other formats, which the receiving program
-    measures itself."""
+    """Return the duration of a WAV file. Return 0 for other formats: the receiving program measures
+    their duration itself."""
     if not data.startswith(b"RIFF"):
         return 0
     try:

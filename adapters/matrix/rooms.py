@@ -27,7 +27,8 @@ ADMIN, OWNER = 50, 100
 
 @dataclass(frozen=True, slots=True)
 class QuotableEvent:
-    """The parts of an event that are needed to quote it. ``thread`` is its thread's first event."""
+    """The parts of an event that are needed to quote it. ``thread`` is the id of the first event
+    of its thread."""
 
     sender: str
     text: str

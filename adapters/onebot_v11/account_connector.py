@@ -36,7 +36,7 @@ class OneBotConnector:
         self._gateway = gateway
 
     def key_of(self, settings: OneBotAccount) -> str:
-        """Return the account's number; for a forward connection, the address."""
+        """Return the account's number. For a forward connection, return the address."""
         return settings.account if settings.connection == "reverse" else settings.address
 
     def complete(self, settings: OneBotAccount) -> OneBotAccount:

@@ -1,4 +1,4 @@
-"""Names of QQ's small faces, and the text of a JSON card."""
+"""Finds the names of QQ's small faces (emoji), and the text of a JSON card."""
 
 import json
 import tomllib

@@ -1,5 +1,5 @@
-"""Transfers a file to the OneBot implementation: inside the call, in pieces before the call, or as
-a link.
+"""Transfers a file to the OneBot implementation: inside the call that sends the message, in pieces
+before this call, or as a link.
 
 A large file is sent in numbered pieces with NapCat's action ``upload_file_stream`` (NapCatQQ,
 ``packages/napcat-onebot/action/stream/UploadFileStream.ts``). The last call has ``is_complete``,
@@ -33,7 +33,8 @@ with the file is sent right after the upload, and only once."""
 
 
 class FileTransfer:
-    """Transfers the files of one delivery. It is the delivery's `PlaceFile` (`outgoing`)."""
+    """Transfers the files of one delivery. `outgoing.call_for` calls this object for each file; see
+    `outgoing.PlaceFile`."""
 
     def __init__(self, gateway: OneBotGateway, host: Host, account: str, chat_key: ChatKey) -> None:
         self._gateway = gateway

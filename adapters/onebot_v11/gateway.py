@@ -262,7 +262,7 @@ class OneBotGateway(StockAdapter):
         self, connection: OneBotConnection, monitor: AccountMonitor, expected: str = ""
     ) -> None:
         """Read a connection until it ends. ``expected`` is the only account that a forward
-        connection may have; empty for any."""
+        connection may have. If it is empty, any account is accepted."""
         try:
             first = None
             if not connection.account:
@@ -348,7 +348,7 @@ class OneBotGateway(StockAdapter):
             self.bot_disconnect(older)
         try:
             self.bot_connect(bot)
-        except RuntimeError as error:  # another adapter's bot has the same number
+        except RuntimeError as error:  # raised if another adapter's bot has this number
             logger.warning("NoneBot's plugins will not see account {}: {}", bot.self_id, error)
 
     def _offer_to_matchers(self, bot: Bot, event: Json) -> MatcherDecision | None:

@@ -22,8 +22,8 @@ class GroupNames:
 
     async def of(self, connection: OneBotConnection, key: ChatKey, event: Json) -> str:
         """Return the name of the group in which an event happened; empty for a private chat. It is
-        also empty if the OneBot implementation does not give the name; then this method does not
-        ask again. Never raises."""
+        also empty if the OneBot implementation does not give the name. In this case, this method
+        does not ask again. Never raises."""
         if key.kind is not ChatKind.GROUP:
             return ""
         if name := words(event.get("group_name")):
@@ -37,7 +37,7 @@ class GroupNames:
         try:
             answer = await connection.call("get_group_info", group, seconds=NAME_S)
         except NotConnected:
-            return  # the next connection is asked again
+            return  # nothing is stored, so the next connection is asked
         except ActionError as error:
             logger.info("{}: the name of the group is not known: {}", key, error)
             answer = {}

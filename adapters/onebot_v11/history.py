@@ -25,10 +25,10 @@ CHATS = 200
 """Maximum number of entries that are read from the list of recent contacts, of groups, and of
 friends. In these lists new chats are found."""
 OVERLAP_S = 60.0
-"""A new chat's history is read from this many seconds before the newest stored message, because
-messages of two chats may be stored in another order than they were sent. For a new account, it is
-read from this many seconds before the first connection, because a process that was killed before it
-stored the account may have received the account's first messages."""
+"""A new chat's history is read from this many seconds before the newest stored message. The store
+may have messages of two chats in another order than they were sent. For a new account, the history
+is read from this many seconds before the first connection. An earlier process may have received
+messages of the account, and may have been killed before it stored the account."""
 
 ChatTarget = tuple[ChatKind, str]
 
@@ -48,10 +48,10 @@ async def find_gaps(
 
     ``known`` maps each chat to the time of its newest stored message. These chats come first,
     sorted by this time, newest first. New chats follow. The history of a new chat is read from
-    `OVERLAP_S` before the newest message of all known chats on. If there is no known chat, it is
-    read from `OVERLAP_S` before ``begun`` on (seconds since 1970), because a crash may have lost
-    the first messages. If the OneBot implementation lists recent contacts, chats without newer
-    messages are left out.
+    `OVERLAP_S` before the newest message of all known chats on. If there is no known chat, the
+    history is read from `OVERLAP_S` before ``begun`` on (seconds since 1970), because a crash may
+    have lost the first messages. If the OneBot implementation lists recent contacts, chats without
+    newer messages are left out.
     """
     since = max(known.values(), default=begun) - OVERLAP_S
     recent = await _recent(connection)

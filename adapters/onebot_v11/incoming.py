@@ -244,8 +244,8 @@ def read_notice(frame: Json) -> Notice | None:
 
 
 def read_request(frame: Json, adapter: str, account: str, now: float) -> ContactRequest | None:
-    """Return the friend or group request of an event; None if the event is of another kind, or has
-    no ``flag`` with which it could be answered."""
+    """Return the friend or group request of an event. Return None if the event is of another kind,
+    or if it has no ``flag``, which the answer needs."""
     kinds = {
         ("friend", ""): ContactRequestKind.FRIEND,
         ("group", "add"): ContactRequestKind.GROUP_JOIN,

@@ -1,9 +1,9 @@
 """Hands the events of each chat to the host, in the order of arrival.
 
-NoneBot starts a task for each event and makes network calls before a handler gets the event, so two
-messages can change places (measured: the 12th message was handled before the 11th). Here an event
-joins the queue of its chat in the order in which it was read from the socket. The calls that a
-message needs are made inside the queue.
+NoneBot starts a task for each event, and makes network calls before a handler gets the event. So
+two messages can change places (measured: the 12th message was handled before the 11th). Here an
+event joins the queue of its chat in the order in which it was read from the socket. The calls that
+a message needs are made inside the queue.
 """
 
 import time
@@ -183,7 +183,7 @@ class OneBotIntake:
         unsure: bool,
     ) -> None:
         """Put an event into the queue of its chat. ``unsure`` is True if the connection was lost
-        during `find_gaps`; messages before the event may be missing then."""
+        during `find_gaps`. Then messages from before the event may be missing."""
         kind = event.get("post_type")
         if kind not in ("message", "notice"):
             if kind == "request":

@@ -35,7 +35,7 @@ AT_ONCE = 4
 of the chat's next messages can be fetched while a message with twenty media is being fetched."""
 MEDIA_PER_MESSAGE = 20
 """Maximum number of media of a message that are fetched. QQ lets a person send 20 pictures at once.
-Only a bundle or an attacker sends more."""
+Only a bundle has more, or a message of an attacker."""
 BUNDLE_MESSAGES = 100
 BUNDLE_DEPTH = 3
 QUOTED_LENGTH = 500

@@ -1,4 +1,4 @@
-"""Writes a `Delivery` as one call."""
+"""Writes a `Delivery` as one call of OneBot v11."""
 
 import base64
 from collections.abc import Awaitable, Callable, Mapping
@@ -39,8 +39,8 @@ CAPABILITIES = Capabilities(
     alone=frozenset({Voice, Video, File, Forward}),
     text_length=4000,
     images_per_call=9,
-    # Implementations convert voices to SILK with their own FFmpeg. Only the conversion of WAV never
-    # fails (NapNeko/NapCatQQ#222, #699, #1593).
+    # Implementations convert voices to SILK with their own FFmpeg. The conversion of WAV never
+    # fails; that of other formats may (NapNeko/NapCatQQ#222, #699, #1593).
     voice=VoiceLimits(formats=("wav", "silk"), converts=True),
     file_bytes=None,  # unlimited: `FileTransfer` sends large files in pieces or as a link
     picture=PictureLimits(

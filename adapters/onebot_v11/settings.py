@@ -18,7 +18,7 @@ from .gateway import FRAME_BYTES, RECONNECT_S, OneBotGateway
 
 SERVER_OPTIONS: Mapping[str, Any] = {
     "ws_max_size": FRAME_BYTES,
-    # A pong is sent after the frame before it, and a frame of 40 MiB at 1 MB/s takes 40 s.
+    # A pong waits behind the frame that is being sent. A frame of 40 MiB takes 40 s at 1 MB/s.
     "ws_ping_interval": 20.0,
     "ws_ping_timeout": 60.0,
 }
@@ -47,8 +47,8 @@ def create(host: Host, driver: Driver, *, reconnect_s: float = RECONNECT_S) -> O
 
 
 def read_config(settings: Mapping[str, Any]) -> Config:
-    """Read the adapter's settings from all settings. A list may also be a JSON text, as in an
-    environment variable. Raises `ValueError`."""
+    """Take the adapter's settings out of all settings of the bot. A list may also be a JSON text,
+    as in an environment variable. Raises `ValueError`."""
     written: dict[str, Any] = {}
     for name in ("access_token", "secret", "ws_urls", "api_roots"):
         value = settings.get(f"onebot_v11_{name}") or settings.get(f"onebot_{name}")

@@ -1,4 +1,4 @@
-"""An adapter of a platform whose accounts an operator can manage while the bot runs."""
+"""Provides the adapter of a platform whose accounts an operator can manage while the bot runs."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -22,9 +22,10 @@ from .platform import Platform
 class ManagedUnisegAdapter(UnisegAdapter):
     """`UnisegAdapter` with `SupportsAccounts`.
 
-    The accounts of the settings share one stock adapter. They appear when they connect, and the
-    messages of a paused one are dropped. An account that the operator added has its own stock
-    adapter, and is disconnected while it is paused.
+    The accounts that the bot's settings name share one stock adapter: an adapter of NoneBot, not of
+    this project. Such an account appears in the list of accounts when it connects. While it is
+    paused, its messages are dropped. An account that the operator added has its own stock adapter,
+    and is disconnected while it is paused.
     """
 
     def __init__(
@@ -69,15 +70,15 @@ class ManagedUnisegAdapter(UnisegAdapter):
             yield
 
     def _found(self, account: str) -> None:
-        """Let an account of the settings appear in the list."""
+        """Add an account that the bot's settings name to the list of accounts."""
         if self._group is not None:
             shared = SharedAccount(account=account)
             self._group.start_soon(self._manager.found, shared, self._source)
 
 
 class SharedListener:
-    """Reports the events of the stock adapter of the settings to the intake, and to the monitors of
-    the accounts. Drops the events of a paused account."""
+    """Reports the events of the shared stock adapter to the intake, and to the monitors of the
+    accounts. Drops the events of a paused account."""
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
-"""Runs accounts that the operator added. Each has its own stock adapter, so one account can be
-added or ended without the others."""
+"""Runs accounts that the operator added. Each has its own stock adapter (an adapter of NoneBot, not
+of this project). So one account can be added or ended while the others run."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -73,8 +73,8 @@ class UnisegConnector:
         kind: Its accounts.
         driver: NoneBot's driver.
         intake: Processes the events of all accounts.
-        shared: The monitors of the accounts of the settings, which share one stock adapter. An
-            account is in it while it is not paused.
+        shared: Maps accounts to their monitors. It has the accounts that the bot's settings name.
+            These share one stock adapter. A paused account is not in it.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class UnisegConnector:
         return found
 
     def hint(self, _settings: UnisegAccount, _address: str) -> ConnectionHint:
-        """Say what to do on the platform."""
+        """Return what the operator must do on the platform."""
         return ConnectionHint(text=self._kind.hint)
 
     @property
@@ -136,7 +136,7 @@ class UnisegConnector:
             failures += 1
 
     async def _share(self, monitor: AccountMonitor) -> None:
-        """Take the messages of an account of the settings until cancelled."""
+        """Accept the messages of an account that the bot's settings name, until cancelled."""
         account = monitor.key
         self._shared[account] = monitor
         self._intake.paused.discard(account)
@@ -168,7 +168,8 @@ class UnisegConnector:
 
 
 class SharedAccount(UnisegAccount):
-    """An account of the settings. The stock adapter knows its settings."""
+    """An account that the bot's settings name. Its token is not here, because the shared stock
+    adapter reads the token from the bot's settings."""
 
     account: str
 
@@ -178,7 +179,8 @@ class SharedAccount(UnisegAccount):
         return self.account
 
     def entry(self) -> dict[str, Any]:
-        """See `UnisegAccount.entry`. The stock adapter of the settings has it already."""
+        """See `UnisegAccount.entry`. It is empty, because the shared stock adapter has read the
+        entry from the bot's settings."""
         return {}
 
 
@@ -203,8 +205,8 @@ def _settings_for_a_while(driver: Driver, values: Mapping[str, Any]) -> Iterator
 
 @contextmanager
 def _no_new_hooks(driver: Driver) -> Iterator[None]:
-    """Remove the hooks for connected bots that are added in the block. The stock adapter of the
-    settings has added the same hooks, and they are called for the bots of every adapter."""
+    """Remove the hooks for connected bots that are added in the block. The shared stock adapter has
+    added the same hooks, and they are called for the bots of every adapter."""
     hooks = driver._bot_connection_hook  # noqa: SLF001 - NoneBot has no function to remove one
     before = set(hooks)
     try:
@@ -216,7 +218,7 @@ def _no_new_hooks(driver: Driver) -> Iterator[None]:
 @contextmanager
 def _no_new_routes(driver: Driver) -> Iterator[None]:
     """Remove the routes that are added in the block. An added account never uses a webhook, and the
-    stock adapter of the settings has the same routes."""
+    shared stock adapter has the same routes."""
     application = getattr(driver, "server_app", None)
     routes = application.router.routes if application is not None else []
     before = list(routes)

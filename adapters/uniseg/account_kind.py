@@ -23,7 +23,8 @@ class UnisegAccount(BaseModel):
         raise NotImplementedError
 
     def entry(self) -> dict[str, Any]:
-        """Return the account's entry in the setting of the stock adapter."""
+        """Return the account's entry in the setting of the stock adapter (NoneBot's adapter for the
+        platform)."""
         raise NotImplementedError
 
 
@@ -36,13 +37,14 @@ class AccountKind(Generic[Account]):
 
     Attributes:
         model: The settings of one account.
-        setting: The setting of the stock adapter that lists the accounts, in lower case.
+        setting: The name of the stock adapter's setting that lists the accounts, in lower case.
         check: Asks the platform, through a proxy if one is given, whether an account's settings are
             right, and returns what was found. Raises `ConnectionTestFailed`.
         hint: What the operator must do on the platform.
-        without: Settings that the stock adapter of a single account must not see, because they open
-            routes.
-        proxy: The setting with the address of a proxy, in lower case; empty if there is none.
+        without: Settings that switch off the routes of the stock adapter, each with its value. They
+            apply to the stock adapter of a single account.
+        proxy: The name of the setting with a proxy's address, in lower case. It is empty if the
+            stock adapter has no such setting.
         reports: Whether the stock adapter itself reports why an account cannot connect. If not, the
             settings are checked before it connects.
     """

@@ -1,4 +1,5 @@
-"""Stops reading the sockets and routes of a stock adapter while too many events wait.
+"""Stops reading the sockets and routes of a stock adapter (an adapter of NoneBot) while too many
+events wait.
 
 A stock adapter starts a task for each event and reads the next one. While the store is slow, the
 number of tasks would grow without limit. If the socket is not read, its buffer fills, and TCP slows
@@ -22,8 +23,8 @@ WaitForRoom = Callable[[], Awaitable[None]]
 
 
 class PacedSocket:
-    """Wraps a `WebSocket`. Each read first waits until ``room()`` returns. All other calls are
-    passed on."""
+    """Wraps a `WebSocket`. Each read first waits for ``room()``, which returns when there is space
+    for another event. All other calls are passed on."""
 
     def __init__(self, socket: WebSocket, room: WaitForRoom) -> None:
         self._socket = socket

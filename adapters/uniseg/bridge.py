@@ -1,4 +1,4 @@
-"""Converts messages from and to a platform's format with uniseg.
+"""Converts messages from and to a platform's format with the library uniseg.
 
 Only the reliable parts of uniseg are used: the builder, the exporter and the target of an event.
 The account is chosen, messages are split and fallbacks are decided without uniseg.
@@ -20,7 +20,7 @@ class CannotSend(ValueError):
 
 
 class Bridge:
-    """Uniseg's builder and exporter for one platform. ``name`` is the name of the stock adapter.
+    """Uniseg's builder and exporter for one platform. ``name`` is the name of NoneBot's adapter.
     Raises `RuntimeError` if uniseg does not support this adapter."""
 
     def __init__(self, name: str) -> None:
@@ -49,7 +49,8 @@ class Bridge:
 
     async def write(self, segments: list[Segment], bot: Bot) -> Message[Any]:
         """Convert the pieces of one call to the platform's format. If the format cannot hold a
-        piece, raises `CannotSend`; the piece is not left out and not written as text."""
+        piece, this method raises `CannotSend`. It does not leave the piece out or write the piece
+        as text."""
         try:
             message: Message[Any] = await self._exporter.export(
                 segments, bot, FallbackStrategy.forbid
@@ -61,5 +62,5 @@ class Bridge:
     async def send(
         self, target: Target, bot: Bot, message: Message[Any], options: Mapping[str, Any]
     ) -> Any:
-        """Send a message with the account of ``bot``. Errors of the stock adapter are raised."""
+        """Send a message with the account of ``bot``. Errors of NoneBot's adapter are raised."""
         return await self._exporter.send_to(target, bot, message, **options)

@@ -32,7 +32,7 @@ def _factory(name: str) -> AdapterFactory:
     try:
         with warnings.catch_warnings():
             # At import, uniseg warns that no adapters are registered. It does not need them:
-            # `Bridge` names the adapter later. Some stock adapters use deprecated functions.
+            # `Bridge` names the adapter later. Some adapters of NoneBot use deprecated functions.
             warnings.simplefilter("ignore", RuntimeWarning)
             warnings.simplefilter("ignore", DeprecationWarning)
             # The library is loaded as a NoneBot plugin, so that a NoneBot plugin of the operator

@@ -1,5 +1,5 @@
-"""Converts a stock adapter's events and hands those of each chat to the host, in the order of
-arrival."""
+"""Converts the events of a stock adapter (an adapter of NoneBot) and hands them to the host. The
+events of a chat stay in the order of arrival."""
 
 import math
 import time
@@ -99,7 +99,7 @@ class UnisegIntake:
 
     @property
     def bridge(self) -> Bridge:
-        """The platform's part of uniseg."""
+        """Uniseg's converter for the platform."""
         return self._platform.bridge
 
     def bot(self, account: str) -> Bot | None:
@@ -111,10 +111,11 @@ class UnisegIntake:
         return {account: self._platform.user_of(bot) for account, bot in self._bots.items()}
 
     async def target(self, key: ChatKey) -> Target:
-        """Return where to send: the target of the chat's latest event. If there is no such event,
+        """Return where to send: the target of the chat's latest event. If the chat had no event,
         the target is made from the chat key."""
         if (known := self._targets.get(key)) is None and self._platform.answers:
-            # The latest event arrived before the start. A new event may arrive during the lookup.
+            # No event has arrived since the start, so the target comes from the stored history. An
+            # event may arrive meanwhile. Its target is newer, so it is not replaced.
             records = await self._host.records(key)
             resumed = self._platform.resumed(key, records, self._clock())
             if resumed is not None and key not in self._targets:
@@ -248,8 +249,8 @@ class UnisegIntake:
     def _sort(
         self, bot: Bot, instance: str, event: Event, decision: MatcherDecision | None
     ) -> tuple[Hashable, Job] | None:
-        """Return the queue of an event, which is that of its chat, and the job for the queue; None
-        if there is nothing to do."""
+        """Return the queue of the event's chat, and the job for this queue. Return None if there is
+        nothing to do."""
         if (asked := self._platform.request(event, bot)) is not None:
             named = replace(asked, user_id=self.named(bot, asked.user_id))
             account = bot.self_id
@@ -296,8 +297,8 @@ class UnisegIntake:
         return account_message_id(message_id, key) if self._platform.ids_of_chat else message_id
 
     def named(self, bot: Bot, user_id: str) -> str:
-        """Return the id that the inbox uses for a user: the account if the user is an account of
-        the bot, else the person. Empty for an empty id."""
+        """Return the id that the inbox uses for a user. For a user that is an account of the bot,
+        this is the account; for another user, the person. Empty for an empty id."""
         person = self._platform.person(user_id, bot) if user_id else ""
         return self.own.get(person, person)
 

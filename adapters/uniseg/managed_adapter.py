@@ -1,4 +1,5 @@
-"""Starts and ends a stock adapter, and receives its events before NoneBot does.
+"""Starts and ends a stock adapter (an adapter of NoneBot), and receives its events before NoneBot
+does.
 
 NoneBot would start the adapter before the bot can accept events. NoneBot would also make network
 calls for a message before it passes the message on.
@@ -79,7 +80,7 @@ def manage(stock: type[Adapter], driver: Driver, listener: EventListener) -> Man
         bot.settled = partial(listener.settled, bot)  # type: ignore[attr-defined]
         try:
             Adapter.bot_connect(self, bot)
-        except RuntimeError as error:  # another adapter's bot has the same id
+        except RuntimeError as error:  # raised if another adapter's bot has the same id
             logger.warning("NoneBot's plugins will not see account {}: {}", bot.self_id, error)
             self.bots[bot.self_id] = bot
         listener.connected(bot)

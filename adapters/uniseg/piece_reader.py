@@ -1,4 +1,4 @@
-"""Converts the pieces that uniseg makes of a received message into segments."""
+"""Converts received messages into segments. The library uniseg has cut them into its own pieces."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext

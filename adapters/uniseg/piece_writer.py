@@ -1,4 +1,4 @@
-"""Converts the segments of a delivery into uniseg's pieces, for one platform call."""
+"""Converts the segments of a delivery into pieces of the library uniseg, for one platform call."""
 
 from collections.abc import Mapping
 

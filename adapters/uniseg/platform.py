@@ -1,4 +1,4 @@
-"""Describes those properties of a platform that uniseg does not provide."""
+"""Describes those properties of a platform that the library uniseg does not provide."""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -54,7 +54,7 @@ class Platform:
 
     @cached_property
     def bridge(self) -> Bridge:
-        """The platform's part of uniseg."""
+        """Uniseg's converter for this platform."""
         return Bridge(self.stock.get_name())
 
     # -- accounts
@@ -68,7 +68,7 @@ class Platform:
         return (self.user_of(bot),)
 
     def person(self, user_id: str, bot: Bot) -> str:
-        """Return the id that the rest of the bot uses for a user. If the stock adapter serves
+        """Return the id that the rest of the bot uses for a user. If NoneBot's adapter serves
         several platforms, the id includes the platform, because two platforms may have the same
         user id."""
         return user_id
@@ -117,8 +117,8 @@ class Platform:
         return original if isinstance(original, Message) else event.get_message()
 
     def quoted(self, event: Event) -> Reply | None:
-        """Return the answered message, if only the event names it. None if the message itself names
-        it, or if the message answers none."""
+        """Return the message that this message answers, if the event names it and the message's
+        content does not. Otherwise return None."""
         return None
 
     def sender(self, event: Event) -> Sender:
@@ -150,12 +150,12 @@ class Platform:
     async def answer_request(
         self, request: ContactRequest, bot: Bot, *, approve: bool, reason: str
     ) -> None:
-        """Approve or refuse a request. Errors of the stock adapter are raised."""
+        """Approve or refuse a request. Errors of NoneBot's adapter are raised."""
         raise NotImplementedError
 
     async def download(self, bot: Bot, event: Event, piece: Any) -> str | bytes:
         """Return the bytes or the address of a medium that has no public address. Empty if the
-        platform offers neither. Errors of the stock adapter are raised."""
+        platform offers neither. Errors of NoneBot's adapter are raised."""
         return ""
 
     # -- sending
@@ -200,8 +200,8 @@ class Platform:
         return uniseg.At("user", user_id, name or None)
 
     def bundle_author(self, message: ForwardedMessage, ours: str) -> str:
-        """Return the author of a message in a bundle, as returned by `person`. ``ours`` is the user
-        id of the bot's account."""
+        """Return the id of the author of a message in a bundle, in the form that `person` returns.
+        ``ours`` is the user id of the bot's account."""
         return message.sender_id or ours
 
     def arrange_pieces(self, pieces: list[uniseg.Segment]) -> list[uniseg.Segment]:

@@ -1,4 +1,5 @@
-"""An adapter of a platform whose people can ask to be a friend of the bot or to join a group."""
+"""Provides the adapter of a platform on which people can ask to be a friend of the bot or to join a
+group."""
 
 import anyio
 from nonebot.adapters import Bot

@@ -34,8 +34,8 @@ def native_message_id(message_id: str) -> str:
 
 
 def qualified_user_id(user_id: str, bot: Any) -> str:
-    """Return ``platform:user``, for a stock adapter that serves several platforms. ``bot`` names
-    the platform."""
+    """Return ``platform:user``, for an adapter of NoneBot that serves several platforms. The
+    argument ``bot`` names the platform."""
     return f"{bot.platform}:{user_id}"
 
 

@@ -17,7 +17,7 @@ from .settings import WebSettings
 
 SERVER_OPTIONS = {"timeout_graceful_shutdown": 2}
 """Seconds that the web server waits at shutdown for open requests. Without this limit, an event
-stream would delay the shutdown, because it does not end by itself."""
+stream would delay the shutdown, because such a stream does not end by itself."""
 
 
 def create_page(host: Host, _driver: Driver, operator: OperatorHost) -> WebAdapter:
@@ -30,7 +30,8 @@ def create_page(host: Host, _driver: Driver, operator: OperatorHost) -> WebAdapt
     closing = anyio.Event()
 
     def add_page() -> None:
-        # Imported here, because importing NiceGUI takes a fourth of the start's time.
+        # The page is imported here, because importing NiceGUI takes a quarter of the time of the
+        # start.
         import_module(".page", __package__).add_chat_page(operator, settings.web_bot_name, closing)
 
     operator.site.add_page(add_page)

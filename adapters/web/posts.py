@@ -1,4 +1,4 @@
-"""Checks posted messages and hands those of a room to the host, in order."""
+"""Checks posted messages and hands them to the host. The messages of a room stay in order."""
 
 import hashlib
 import re

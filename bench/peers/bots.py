@@ -1,4 +1,4 @@
-"""The bots that are compared: how to configure, start and reach each of them."""
+"""Defines the bots that are compared: how to configure, start and reach each of them."""
 
 import asyncio
 import json
@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 ASTRBOT_BIN = ROOT / ".venv-astrbot" / "bin"
 LANGBOT_BIN = ROOT / ".venv-langbot" / "bin"
 MANY = 1_000_000
-"""A value for the bots' rate limits. It is so high that the benchmark never reaches it, though it
-sends more messages than a person would."""
+"""A value for the bots' rate limits. The benchmark sends more messages than a person would, but it
+never reaches this value."""
 _SETUP_S = 120.0
 
 

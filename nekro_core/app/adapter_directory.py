@@ -99,7 +99,7 @@ class AdapterDirectory:
         if written is None:
             return tuple(each.name for each in every if each.bare_superusers)
         named = tuple(each.name for each in every if written and each.nonebot_name == written)
-        return named or (written,)  # an adapter's own name, or a prefix of no adapter
+        return named or (written,)  # if no adapter lists the prefix, it is an adapter's name
 
 
 def _folders(data_dir: Path) -> Iterator[tuple[Path, str]]:
@@ -152,7 +152,7 @@ def _add(
         return
     for each in manifests:
         if by_name and each.name != by_name:
-            continue  # this adapter has an entry point of its own
+            continue  # the adapter's own entry point adds this adapter
         if each.name in found:
             problems.append(
                 f"{folder}: the name {each.name} is taken by {found[each.name].folder}; take "

@@ -117,7 +117,7 @@ async def erase_from_adapters(
 
 
 def _eraser(manifest: AdapterManifest) -> AdapterEraser:
-    """Import an adapter's eraser. Raises `AttributeError` if there is no such function, and any
+    """Import an adapter's eraser. Raises `AttributeError` if the module lacks the function, and any
     error of the import."""
     module, _, function = manifest.eraser.partition(":")
     eraser: AdapterEraser = getattr(_imported(manifest, module), function)

@@ -147,13 +147,13 @@ class App:
         """Build the objects of all rooms. Adapters read their settings from ``configuration``.
 
         ``named_platforms`` are the platforms that the operator cannot switch off while the bot
-        runs, because the environment or ``.env`` names them; by default all platforms of the
-        settings. ``model`` replaces the model that the settings name. ``report`` is called with the
-        progress of downloads. ``preview`` shows the servers that run in boxes; without it, they
+        runs, because the environment or ``.env`` names them. By default, these are all platforms of
+        the settings. ``model`` replaces the model that the settings name. ``report`` is called with
+        the progress of downloads. ``preview`` shows the servers that run in boxes; without it, they
         cannot be shown. ``logs`` is the log of the process, for operators. ``restart`` begins a
-        restart of the bot; without it, operators cannot restart it. Raises `DataFolderInUse`,
-        `StoreError` and `SettingsError`; before that, all objects that were already built are
-        closed.
+        restart of the bot; without it, operators cannot restart the bot. Raises `DataFolderInUse`,
+        `StoreError` and `SettingsError`. Before such an error, all objects that were already built
+        are closed.
         """
         data = settings.nekro_data_dir.absolute()
         data.mkdir(parents=True, exist_ok=True, mode=0o700)

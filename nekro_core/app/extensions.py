@@ -189,7 +189,7 @@ class Extensions:
 
 def _offer_sql(stack: AsyncExitStack) -> None:
     """Offer plugins for nekro-agent the connection of Tortoise, until ``stack`` is closed."""
-    # It brings Tortoise, which takes 0.15 s and 8 MiB; few bots have such plugins.
+    # This import loads Tortoise, which takes 0.15 s and 8 MiB. Few bots have such plugins.
     from nekro_core.compat.nekro_agent.sql import offer_connection  # noqa: PLC0415
 
     end = offer_connection()

@@ -196,7 +196,7 @@ async def _boxes(settings: Settings) -> AsyncIterator[Finding]:
             for check in failed:
                 yield Finding(
                     area="boxes",
-                    ok=None if enough else False,  # no problem if another backend works
+                    ok=None if enough else False,  # not a fault if another backend works
                     seen=f"{backend.name}: {check.name}: {check.seen}",
                     remedy=check.remedy,
                 )

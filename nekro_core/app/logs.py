@@ -167,7 +167,7 @@ class LiveLog:
             logger.add(
                 PluginNameStream(self._redactor),
                 # Use the handler's level and not NoneBot's filter: loguru makes each line before it
-                # filters it, which takes 50 µs.
+                # filters the line, and making it takes 50 µs.
                 level=number,
                 diagnose=False,
                 backtrace=False,

@@ -1,4 +1,4 @@
-"""Holds the models of the bot by name, and changes them while it runs."""
+"""Holds the models of the bot by name, and changes them while the bot runs."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -52,8 +52,8 @@ class ModelSources:
         self._embedded: ReplaceableModel | None = None
 
     def find(self, name: str) -> ChatModel | None:
-        """Return the model with a name; None if there is no such model or it does not answer chat
-        requests."""
+        """Return the model with a name. Return None if there is no such model, or if it does not
+        answer chat requests."""
         if name == DEFAULT:
             return self.default
         if name != EMBEDDED:
@@ -74,8 +74,8 @@ class ModelSources:
 
     async def renew_embedded(self) -> None:
         """Close the embedded model that was made for a chain. The next request makes it again with
-        the present settings. If the embedded model has become the default model, the chain uses
-        that one, because two of them would use the same folder."""
+        the present settings. If the embedded model has become the default model, the chain uses the
+        default model, because two embedded models would use the same folder."""
         old, self._embedded = self._embedded, None
         if old is not None:
             await old.retire()

@@ -17,7 +17,7 @@ def with_nonebot_settings(
 
     ``starts`` is None if ``COMMAND_START`` is not set. If ``NEKRO_COMMAND__PREFIXES`` is set,
     ``starts`` is ignored. ``platforms`` is called with the platform prefix of an operator's id, or
-    None for an id without one, and returns the adapters for which the id counts.
+    with None for an id without a prefix. It returns the adapters for which the id counts.
     """
     people = {person for each in superusers for person in _people(each.strip(), platforms)}
     changed: dict[str, object] = {"super_users": settings.super_users | people}
@@ -36,6 +36,6 @@ def with_nonebot_settings(
 def _people(written: str, platforms: Callable[[str | None], Iterable[str]]) -> Iterable[str]:
     place, colon, user_id = written.rpartition(":")
     if not user_id or user_id == EVERYBODY:
-        return  # For NoneBot this is an ordinary id; here it would mean everybody.
+        return  # For NoneBot this text is an ordinary id. Here it would mean everybody.
     for adapter in platforms(place if colon else None):
         yield f"{adapter}:{user_id}"

@@ -1,9 +1,9 @@
 """Erases from a restored bot the people who were erased after the backup was made.
 
-The erasure has two parts. Before the restored files are put in place of the data folder, everything
-is erased that can be erased without a running bot: rows, media, files of boxes, vectors. At its
-first start, the bot erases these people once more together with the plugins, which may have files
-of their own.
+The erasure has two parts. The first part comes before the restored files are put in place of the
+data folder. It erases everything that can be erased without a running bot: rows, media, files of
+boxes, vectors. The second part comes at the bot's first start. The bot erases these people once
+more together with the plugins, which may have files of their own.
 """
 
 import shutil

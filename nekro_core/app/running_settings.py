@@ -25,8 +25,8 @@ class RunningSettings:
     Args:
         settings: The settings with which the bot started. New values are written into this object.
             If the settings were not read from files, they do not change.
-        named_platforms: The platforms that the files and the environment name; by default all
-            platforms of the settings, which may also have platforms that an operator switched on.
+        named_platforms: The platforms that the files and the environment name. By default, these
+            are all platforms of the settings, also those that an operator switched on.
     """
 
     def __init__(self, settings: Settings, named_platforms: Sequence[str] | None = None) -> None:

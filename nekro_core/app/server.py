@@ -89,7 +89,7 @@ def run() -> int:
     command = StartedCommand.of_this_process()
 
     def announce(place: InstanceInfo, links: Sequence[str]) -> None:
-        line.share()  # the download of the embedded model may go on
+        line.share()  # a download of the model may go on while other code prints
         _announce(place, links)
 
     async def main() -> ShutdownSignals:

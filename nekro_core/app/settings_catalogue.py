@@ -44,8 +44,8 @@ _SECRET_FIELDS = {f"{PREFIX}database_url"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingField:
-    """One setting that a class declares, or a name in one of the `FREE_TABLES`, which have the
-    settings that no class declares.
+    """One setting. Either a class declares it, or it is a name in one of the `FREE_TABLES`, which
+    have the settings that no class declares.
 
     Attributes:
         path: Its place in `Settings`. For a name in one of the `FREE_TABLES`: the table and the

@@ -57,7 +57,8 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 def line_of(text: str, path: Sequence[str]) -> int | None:
     """Return the number of the line that sets a name. If there is no such line, return the line of
-    the innermost table or value around it; None if there is no such line either."""
+    the innermost table or value that contains the name. Return None if this line does not exist
+    either."""
     best: tuple[int, int] | None = None
     for number, found in _lines_with_names(text):
         depth = len(found)

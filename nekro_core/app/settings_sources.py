@@ -42,8 +42,8 @@ class SettingsError(NekroError):
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable that gives a value: its name as the operator wrote it, and the ``.env`` file that
-    has it; None for the environment."""
+    """A variable that gives a value. ``name`` is written as the operator wrote it. ``file`` is the
+    ``.env`` file that has it; None for the environment."""
 
     name: str
     file: Path | None = None

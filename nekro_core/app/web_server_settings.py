@@ -33,8 +33,9 @@ class WebServerSettings(LiveSettings):
         return value
 
     def options(self) -> dict[str, Any]:
-        """Return the options for `uvicorn.Config`. uvicorn's default is not used: it trusts
-        ``FORWARDED_ALLOW_IPS``, or loopback, which all users and tunnels of the machine can use."""
+        """Return the options for `uvicorn.Config`. uvicorn's default is not used. It trusts
+        ``FORWARDED_ALLOW_IPS``, or loopback if this is not set, and all users and tunnels of the
+        machine can use loopback."""
         networks = [ipaddress.ip_network(each) for each in self.trusted_proxies]
         # Add each IPv4 network in its IPv6 form: on a dual-stack socket (HOST=::), an IPv4 client
         # has an address such as ::ffff:192.0.2.1.

@@ -122,7 +122,7 @@ def _as_invalid(path: Path) -> Iterator[None]:
         OSError,
     ) as error:
         if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
-            raise  # an error of a file that the caller writes, not of the backup
+            raise  # the error is about a file that the caller writes
         raise InvalidBackup(
             f"{path.name} is no whole backup ({error}): it was cut off, damaged or changed. Copy "
             "it again, or take another one"

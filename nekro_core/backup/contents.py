@@ -14,13 +14,13 @@ from pathlib import Path
 
 
 class Part(StrEnum):
-    """In which part of a backup a file is."""
+    """The part of a backup in which a file is."""
 
     DATABASE = "database"
-    """Copied as a database, not as a file."""
+    """The file is copied as a database, not as a file."""
     DATA = "data"
     SECRET = "secret"  # noqa: S105 (a kind of file)
-    """Only in a backup with secrets, encrypted."""
+    """The file is encrypted, and is only in a backup with secrets."""
     LEFT_OUT = "left out"
 
 

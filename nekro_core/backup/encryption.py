@@ -69,7 +69,7 @@ def decrypt(source: BinaryIO, passphrase: str) -> bytes:
 
 
 def _cipher(passphrase: str, salt: bytes) -> "ChaCha20Poly1305":
-    # 10 ms and 6 MiB of memory; only backups with secrets need it
+    # The import takes 10 ms and 6 MiB of memory. Only backups with secrets need it.
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305  # noqa: PLC0415
     from cryptography.hazmat.primitives.kdf.scrypt import Scrypt  # noqa: PLC0415
 

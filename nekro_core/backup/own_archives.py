@@ -70,7 +70,7 @@ class OwnBackups:
         self.get(name).path.unlink(missing_ok=True)
 
     def free_path(self, now: float, *, kind: str = "nekro") -> Path:
-        """Return the path for a new backup that is made now. The folder is made. ``kind`` is
+        """Make the folder, and return the path for a new backup that is made now. ``kind`` is
         ``nekro`` or ``uploaded``."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")

@@ -93,7 +93,7 @@ def is_postgres(url: str) -> bool:
 def _connection(url: str) -> tuple[str, Mapping[str, str], str]:
     """Return the name of the database, the environment for PostgreSQL's programs, and the schema.
     The password is in the environment, since other users see the arguments of a process."""
-    # Tortoise, which a bot with a SQLite file does not need
+    # This import loads Tortoise. A bot with a SQLite file does not need it.
     from tortoise.backends.base.config_generator import expand_db_url  # noqa: PLC0415
 
     credentials: dict[str, Any] = expand_db_url(url)["credentials"]
@@ -127,7 +127,7 @@ def _run(
     succeeded, and its error output if it failed. If ``look`` raises an error, the program is
     ended."""
     with (
-        tempfile.TemporaryFile() as said_file,  # a pipe could fill up
+        tempfile.TemporaryFile() as said_file,  # a full pipe would block the program
         subprocess.Popen(  # noqa: S603 (our own arguments)
             command,
             env=dict(environment) or None,

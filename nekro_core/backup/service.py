@@ -144,8 +144,8 @@ class BackupService:
         """Store a backup that is received in pieces, check it, and add it to the list.
 
         Raises `BackupRefused` if another upload runs, if it is too large, or if nothing came for
-        `_PIECE_S`; `InvalidBackup`, `BackupTooNew` and `OSError`. Then, and if the caller is
-        cancelled, no file is left.
+        `_PIECE_S`. Also raises `InvalidBackup`, `BackupTooNew` and `OSError`. After an error, or
+        if the caller is cancelled, no file is left.
         """
         if self._receiving:
             raise BackupRefused("another backup is being uploaded now: wait for it")

@@ -140,9 +140,9 @@ class ChatKey:
         """A name for this chat's folder. It has at most 120 characters, all portable. Two chats
         never have the same name."""
         name = quote(str(self), safe=_FILE_NAME_SAFE)
-        # A name gets a digest after "~" if it has capital letters, which some file systems do not
-        # distinguish from small ones, or if it is too long. A name that already has "~" gets a
-        # digest too, because otherwise it could equal a name with a digest.
+        # Some names get a digest after "~". A name gets one if it is too long, or if it has capital
+        # letters, because some file systems do not distinguish these from small letters. A name
+        # that already has "~" gets one too, because otherwise it could equal a name with a digest.
         if len(name) <= _MAX_FILE_NAME and name == name.lower() and "~" not in name:
             return name
         digest = hashlib.sha256(str(self).encode()).hexdigest()[:16]

@@ -131,6 +131,6 @@ class RedactionTarget:
 
 
 def id_spellings(user_id: str, places: Collection[str]) -> frozenset[str]:
-    """Return the spellings of an id in the store: the id alone, and ``PLACE:ID`` for each of
-    ``places``, which are names of adapters and accounts."""
+    """Return the spellings of an id in the store. These are the id alone, and ``PLACE:ID`` for each
+    of ``places``. A place is the name of an adapter or account."""
     return frozenset({user_id, *(f"{place}:{user_id}" for place in places)})

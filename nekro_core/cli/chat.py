@@ -37,9 +37,9 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 terminal's cursor or set its title."""
 
 _SILENCE_S = 15.0
-"""If the lines come from a file: how many seconds to wait after a line until a turn begins, or
-until a command such as ``/help`` is answered. The wait is limited, because some lines cause no turn
-and no answer."""
+"""Maximum number of seconds to wait after a line that comes from a file. The wait ends when a turn
+begins, or when a command such as ``/help`` is answered. It is limited, because some lines cause no
+turn and no answer."""
 
 Json = dict[str, Any]
 

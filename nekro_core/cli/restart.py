@@ -1,4 +1,4 @@
-"""Implements ``nekro restart``: restarts the running bot. The process stays the same."""
+"""Implements ``nekro restart``: restarts the running bot. The bot keeps its process id."""
 
 import argparse
 import os

@@ -80,8 +80,8 @@ def _wanted(options: argparse.Namespace) -> dict[str, Any]:
     if options.unset:
         return dict.fromkeys(words)
     if len(words) == 1 and not sys.stdin.isatty():
-        # Read a single value from stdin, for secrets: on the command line, a secret would be in the
-        # shell's history and in the list of processes.
+        # Read a single value from stdin, because it may be a secret. On the command line, a secret
+        # would be in the shell's history and in the list of processes.
         return {words[0]: sys.stdin.read().rstrip("\n")}
     if len(words) % 2:
         raise _Misused(f"{words[-1]} has no value: expected pairs of names and values")

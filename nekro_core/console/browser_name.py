@@ -30,7 +30,7 @@ def browser_name(user_agent: str) -> str:
         user_agent: The header ``User-Agent`` of a request.
 
     Returns:
-        The name; the header itself if it names no known browser.
+        The name. If the header names no known browser, the header itself.
     """
     for pattern, name in _BROWSERS:
         if found := re.search(pattern, user_agent):

@@ -138,7 +138,7 @@ def _options(lines: Sequence[Line], period: str, kind: Kind) -> dict[str, Any]:
         "animation": False,
         "grid": {"left": 8, "right": 16, "top": 36, "bottom": 4, "containLabel": True},
         "legend": {
-            "type": "scroll",  # on one line; a second line would cover the chart
+            "type": "scroll",  # the legend has one line; a second line would cover the chart
             "top": 0,
             "left": 0,
             "icon": "roundRect",
@@ -183,8 +183,8 @@ def _series(line: Line, kind: Kind) -> dict[str, Any]:
         "lineStyle": {"color": colour, "width": 2},
         "barMaxWidth": 26,
         "showSymbol": len(line.points) < 40,
-        # No highlight: it would need a lighter colour, which cannot be computed from a variable of
-        # the style sheet.
+        # The series are not highlighted. A highlight would need a lighter colour, which cannot be
+        # computed from a variable of the style sheet.
         "emphasis": {"disabled": True},
         **({"stack": line.stack} if line.stack else {}),
     }

@@ -23,7 +23,8 @@ shown."""
 
 async def choose_chat(view: View, label: str, value: str = "") -> ui.select:
     """Draw the input into the current element of the page. The input offers the chats with the
-    newest messages, and those that match what the person types. Its value is a chat key, or None.
+    newest messages, and those that match what the person types. The value of the input is a chat
+    key, or None.
 
     Args:
         view: The opened page.

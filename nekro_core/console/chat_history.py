@@ -23,7 +23,8 @@ busy chat would take a tenth of the processor time of its turns."""
 _TO_END = (
     "const h = document.querySelector('.nc-chat-history'); if (h) h.scrollTop = h.scrollHeight;"
 )
-"""Where the person reads the end, ``console.js`` keeps new messages in view."""
+"""Scrolls to the end of the history. While the person is at the end, ``console.js`` scrolls to each
+new message."""
 
 
 class ChatHistory:
@@ -60,7 +61,7 @@ class ChatHistory:
         self._view.while_open(self._look_for_decisions)
 
     async def show(self, *, before: int) -> None:
-        """Show the messages before the message ``before``; with 0, the newest messages."""
+        """Show the messages before the message ``before``. If it is 0, show the newest messages."""
         lines = await self._area.history(
             self._view.actor, chat_key=self._chat_key, before=before, limit=_PAGE
         )

@@ -1,7 +1,7 @@
 """Makes the pages when a person comes, because NiceGUI takes 0.4 s to import and 20 MiB of memory.
 
-Most bots are configured once and then run for weeks. The import begins
-when the login is shown, or with the first request for a page; it runs in a thread.
+Most bots are configured once and then run for weeks. The import begins when the login is shown, or
+with the first request for a page. It runs in a thread.
 """
 
 from collections.abc import Awaitable, Callable

@@ -15,7 +15,7 @@ from nekro_core.system.errors import NekroError
 
 
 class _FileRoute(APIRoute):
-    """A route whose errors become the same answers as those of the operations."""
+    """A route that turns errors into answers, in the same form as the operations do."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the handler that FastAPI makes, so that the errors become answers."""

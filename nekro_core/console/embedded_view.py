@@ -23,6 +23,7 @@ _PHASES = {
     EmbeddedPhase.IDLE: "",
     EmbeddedPhase.DOWNLOADING: "warn",
     EmbeddedPhase.LOADING: "warn",
+    EmbeddedPhase.READING: "warn",
     EmbeddedPhase.READY: "good",
     EmbeddedPhase.FAILED: "bad",
 }
@@ -91,7 +92,9 @@ class _Section:
             if state is not None and state.reason:
                 failed = state.phase is EmbeddedPhase.FAILED
                 ui.label(state.reason).classes("nc-bad nc-lines" if failed else "nc-soft nc-lines")
-            if state is not None and state.total:
+            if state is not None and state.phase is EmbeddedPhase.READING:
+                _bar(view, state.done, state.total, f"{state.share:.0%}")
+            elif state is not None and state.total:
                 _bar(view, state.done, state.total)
             memory = view.say(
                 "models.machine",
@@ -269,10 +272,10 @@ def _name_of(state: EmbeddedState | None) -> str:
     return state.file if state is not None else ""
 
 
-def _bar(view: View, done: float, total: float) -> None:
+def _bar(view: View, done: float, total: float, told: str = "") -> None:
     bar = ui.linear_progress(value=min(1.0, done / total), show_value=False).props("rounded")
     bar.props(f'aria-label="{view.say("jobs.progress")}"')
-    ui.label(f"{_size(done)} / {_size(total)}").classes("nc-soft nc-small")
+    ui.label(told or f"{_size(done)} / {_size(total)}").classes("nc-soft nc-small")
 
 
 def _line(view: View, name: str) -> ui.input:

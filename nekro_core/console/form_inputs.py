@@ -201,8 +201,8 @@ def _text(value: Any) -> str:
 
 
 def _number(text: str) -> Any:
-    """Return the number in a text. If the text is not a number, return the text; the check of the
-    configuration then refuses it."""
+    """Return the number in a text. If the text is not a number, return the text. The check of the
+    configuration then refuses the text."""
     text = text.strip()
     if _WHOLE.fullmatch(text):
         return int(text)

@@ -23,8 +23,8 @@ changed the same values meanwhile. The typed values stay until the caller draws 
 
 Secrets are never shown. There are two ways to say that a secret is set. Either its value is
 ``{"$secret": "place"}``, and the form sends this back unless the person types a new secret. Or the
-values leave the secret out and its place is in ``kept``, and the form also leaves it out unless the
-person types a new secret.
+values leave the secret out, and its place is in ``kept``. Then the form also leaves it out, unless
+the person types a new secret.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence

@@ -217,8 +217,8 @@ def _draw_frame(
 ) -> ui.element:
     """Draw the frame. Returns the element for the page's content."""
     # With ``show-if-above``, the browser opens the drawer if the window is wide enough. The value
-    # is False, because with ``value=None`` NiceGUI would ask the browser whether the drawer is
-    # open, and log an error if the person has left the page meanwhile.
+    # is False. With ``value=None``, NiceGUI would ask the browser whether the drawer is open, and
+    # would log an error if the person has left the page meanwhile.
     drawer = ui.left_drawer(value=False, bordered=True).classes("nc-drawer")
     drawer.props("width=256 show-if-above")
     with drawer:

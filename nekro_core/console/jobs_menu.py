@@ -23,7 +23,8 @@ _KINDS = {
 
 
 class JobsMenu:
-    """A button with the number of long actions that run; it opens the list.
+    """A button that shows the number of long actions that run. A click opens the list of these
+    actions.
 
     Args:
         view: The opened page.
@@ -39,7 +40,7 @@ class JobsMenu:
                 panel.props["aria-label"] = view.say("jobs.title")
                 self._list = ui.element("div").classes("nc-jobs nc-list").props('role="status"')
         self._button.classes("nc-jobs-button").set_visibility(False)
-        # Not a timer: it would send the page to the browser before its content is drawn.
+        # NiceGUI's timer is not used: it would send the page before its content is drawn.
         view.while_open(self._keep)
 
     async def _keep(self) -> None:

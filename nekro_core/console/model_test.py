@@ -25,7 +25,8 @@ def draw_model_test(
     refused: Callable[[NekroError], None] | None = None,
     ended: Callable[[EndpointReport], None] | None = None,
 ) -> "ModelTest":
-    """Draw the place of a test into the current element of the page.
+    """Draw the area for a test into the current element of the page. It is empty until the test
+    runs.
 
     Args:
         view: The opened page.
@@ -33,13 +34,14 @@ def draw_model_test(
         ended: Called with the report.
 
     Returns:
-        The test, which does not run yet.
+        The test. It begins with `ModelTest.run`.
     """
     return ModelTest(view, refused, ended)
 
 
 class ModelTest:
-    """The place of a test. It gets the progress of the action `Models.test`."""
+    """The area of a page that shows a test of a model. The action `Models.test` reports its
+    progress to this object."""
 
     def __init__(
         self,

@@ -125,7 +125,8 @@ def _responses(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _taken(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    """Move the definitions of a schema to the document's schemas, and return the rest."""
+    """Move the definitions that a schema contains into the schemas of the whole document. Return
+    the schema without them."""
     schemas.update(schema.pop("$defs", {}))
     schema.pop("title", None)
     return schema

@@ -1,8 +1,9 @@
 """Serves all queries and actions of operators over HTTP. See docs/http-api.md.
 
 A query is ``GET <area>/<name>?parameter=value``. An action is ``POST <area>/<name>`` with a JSON
-object. In an address, a list is a repeated parameter or JSON, and an object is JSON. A long action
-answers at once with the number of its job.
+object. In the address of a query, a list is written as a repeated parameter or as JSON, and an
+object as JSON. A long action goes on as a job; the request is answered at once with the number of
+the job.
 """
 
 import json
@@ -40,14 +41,14 @@ MAX_PARAMETERS_BYTES = 4 * 1024 * 1024
 """Maximum size of the parameters of an action without a file."""
 
 ActorOf = Callable[[Request], Actor]
-"""Returns who makes a request. The guard has checked the login before."""
+"""A function that returns who makes a request. The guard has checked the login before."""
 
 
 class OperatorApi:
-    """The ASGI application of the operations.
+    """The ASGI application that serves the queries and actions of operators.
 
     Args:
-        operator: The operations.
+        operator: The queries and actions.
         actor_of: Returns who makes a request.
         version: The bot's version, for the OpenAPI document.
     """
@@ -84,8 +85,8 @@ class OperatorApi:
             return refusal(request, error)
 
     async def _openapi(self) -> bytes:
-        """Return the OpenAPI document. It is made once, in a thread: it takes half a second, in
-        which no chat would get an answer."""
+        """Return the OpenAPI document. Making it takes half a second. It is made only once, and in
+        a thread, so that the bot can answer chats meanwhile."""
         async with self._making_document:
             if not self._document:
                 self._document = await anyio.to_thread.run_sync(self._made_document)
@@ -159,8 +160,8 @@ async def _body(request: Request, max_bytes: int) -> Mapping[str, Any]:
 
 
 def _parsed(text: str | bytes) -> Any:
-    """Parse JSON. Raises `ValueError` if the text is not JSON or is nested too deeply, and
-    `RecursionError`."""
+    """Parse JSON. Raises `ValueError` if the text is not JSON or is nested deeper than `MAX_DEPTH`.
+    Raises `RecursionError` if it is nested so deeply that the parser fails."""
     value = json.loads(text)
     level = [value]
     for _ in range(MAX_DEPTH):
@@ -211,8 +212,8 @@ def _kinds(schema: Mapping[str, Any], defined: Mapping[str, Any]) -> set[str]:
 
 @cache
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
-    """Return what writes results of a type. There is one type for each operation. Making the
-    adapter takes as long as all else that a small answer needs."""
+    """Return the object that converts results of a type to JSON. It is kept, because making it
+    takes as long as all other work for a small answer. There is one type for each operation."""
     return TypeAdapter(annotation)
 
 
@@ -220,7 +221,7 @@ def _json_of(annotation: Any, value: Any) -> Any:
     try:
         return _adapter(annotation).dump_python(value, mode="json")
     except PydanticSerializationError as error:
-        # A text has a lone surrogate, which UTF-8 cannot encode.
+        # A text in the value has a lone surrogate (half of a character), which UTF-8 cannot encode.
         logger.debug("a value cannot be shown as it is: {}", error)
         return json.loads(json.dumps(value, default=str).encode("utf-8", "replace"))
 

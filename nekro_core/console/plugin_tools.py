@@ -25,7 +25,7 @@ async def draw_tools(view: View, plugin: Callable[[], str]) -> Any:
         plugin: Returns the plugin's key; empty if it is not known.
 
     Returns:
-        A refreshable.
+        The refreshable that draws the tools. Its method ``refresh`` draws them again.
     """
     may = view.may(AccessRole.OPERATOR)
     chat = await choose_chat(view, view.say("plugins.chat")) if may else None
@@ -117,7 +117,8 @@ def _draw_outcome(view: View, trial: TrialView) -> None:
 def _draw_medium(view: View, number: int, address: str) -> None:
     head, _, body = address.partition(",")
     if not address.startswith("data:"):
-        ui.label(address).classes("nc-text")  # pictures of other hosts are not fetched
+        # Show only the address: the browser must not fetch pictures from other hosts.
+        ui.label(address).classes("nc-text")
     elif address.startswith("data:image/") and not address.startswith("data:image/svg"):
         picture: Element = ui.element("img").classes("nc-plugin-picture")
         picture.props["src"] = address

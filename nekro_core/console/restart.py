@@ -21,12 +21,13 @@ _COME_BACK = f"""
   }}
 }})()
 """
-"""A script that loads the page again when the bot answers after it was not reachable. If the script
-never noticed that the bot was not reachable, it loads the page after 15 s."""
+"""A script for the browser. It loads the page again when the bot could not be reached and then
+answers again. If the script never notices that the bot cannot be reached, it loads the page after
+15 s."""
 
 
 async def ask_restart(view: View, *, details: str = "") -> None:
-    """Ask whether to restart the bot, and do it.
+    """Ask the person whether to restart the bot, and restart it if they agree.
 
     Args:
         view: The opened page.

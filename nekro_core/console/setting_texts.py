@@ -12,7 +12,7 @@ from nekro_core.system.setting_type import TYPE_WORDS, type_in_words
 
 
 def help_of(info: SettingInfo, language: str) -> str:
-    """Return what a setting does. Without a translation, that is the description in English."""
+    """Return what a setting does. If there is no translation, return the description in English."""
     return translations(language).get(_key(info.name), info.description)
 
 
@@ -23,7 +23,8 @@ def type_of(info: SettingInfo, language: str) -> str:
 
 @cache
 def translations(language: str) -> Mapping[str, str]:
-    """Return the translated descriptions by the names of the settings; none for English."""
+    """Return a mapping from the settings' names to their translated descriptions. It is empty for
+    English."""
     file = files(__package__) / "setting_help" / f"{language}.toml"
     if not file.is_file():
         return {}

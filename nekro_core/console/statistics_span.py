@@ -55,7 +55,8 @@ class SpanChoice:
 
     @property
     def reaches_now(self) -> bool:
-        """Return True if the span ends now, so that its numbers grow."""
+        """Return True if the span ends at the present moment. The numbers of such a span still
+        grow."""
         if self._chosen != OWN:
             return True
         today = datetime.now().astimezone().date().isoformat()

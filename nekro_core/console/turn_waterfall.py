@@ -1,4 +1,4 @@
-"""Draws what happened when in a turn, as a chart with a bar for each span and as a table."""
+"""Draws the times of a turn: a chart with a bar for each span, and a table of the spans."""
 
 from collections.abc import Sequence
 
@@ -80,9 +80,9 @@ def _draw_table(view: View, spans: Sequence[TraceSpan], begin: float) -> None:
 
 
 def _title(view: View, span: TraceSpan) -> str:
-    """Return the title of a span. The title of a message or a piece of code is its text. The title
-    of a wait or a run lacks its label: these labels are codes, and the page explains them
-    elsewhere."""
+    """Return the title of a span. The title of a message or a statement of code has its text. The
+    title of a span of kind ``person`` or ``run`` is only the name of its kind, because its label is
+    a code that people cannot read."""
     if span.kind in ("person", "run"):
         return view.say(f"turns.span_{span.kind}")
     by_text = span.kind in ("send", "statement")

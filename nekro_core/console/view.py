@@ -26,8 +26,9 @@ Result = TypeVar("Result")
 
 
 def link_to(address: str) -> str:
-    """Return the form of a console address that `ui.link` and `ui.navigate.to` need. They put
-    ``/ui``, the path at which the pages are served, in front of it."""
+    """Return a console address in the form that `ui.link` and `ui.navigate.to` need. Both put
+    ``/ui``, the path at which the pages are served, in front of the address, so it is removed
+    here."""
     return address.removeprefix("/ui")
 
 
@@ -66,9 +67,9 @@ class View:
         return console_texts().say(key, self.language, **values)
 
     def known(self, key: str, **values: object) -> str:
-        """Return the text for a code, in the language of the page. Codes come from other packages
-        of ``nekro_core``, such as a test of a connection. Returns an empty text if the code has
-        none, for example because an adapter made the code."""
+        """Return the text that explains a code, in the language of the page. Other packages of
+        ``nekro_core`` return such codes, for example the test of a connection. Returns an empty
+        text if the page has no text for the code, for example because an adapter made the code."""
         if key not in console_texts().keys(LANGUAGES[0]):
             return ""
         try:
@@ -120,7 +121,7 @@ class View:
         except NekroError as error:
             (refused or self.show_error)(error)
             return None
-        except Exception as error:  # noqa: BLE001 - a fault of ours; the page must stay usable
+        except Exception as error:  # noqa: BLE001 - after our own fault, the page must stay usable
             logger.exception("an action of the console failed")
             self.tell(f"{type(error).__name__}: {error}", bad=True)
             return None

@@ -132,7 +132,8 @@ class ConsoleSite:
             page.prepare()
 
         app.add_exception_handler(WebApiError, _answer)  # type: ignore[arg-type]
-        # Who sees the login opens a page next.
+        # A person who sees the login opens a page next. So let the pages be made already
+        # (`prepare`).
         for routes in (login_routes, link_routes):
             opened = routes(self.authenticator, self._audit)
             app.include_router(opened, dependencies=[Depends(prepare)])
@@ -150,7 +151,8 @@ class ConsoleSite:
         )
 
     def start(self, tasks: TaskGroup) -> None:
-        """Make the pages when the first browser comes. Call it after `install`."""
+        """Start the task that makes the pages when the first browser comes. Call it after
+        `install`."""
         if self._page is not None:
             tasks.start_soon(self._page.keep)
 

@@ -65,7 +65,7 @@ class AdapterTasks:
 
     async def start(self, owner: TaskGroup) -> None:
         """Start a task in ``owner``, such as the driver's task group. Returns when the context of
-        ``serve`` is entered. An error in entering it is raised here.
+        ``serve`` is entered. If entering the context fails, this method raises the error.
 
         Args:
             owner: The parent task group of the adapter's tasks.

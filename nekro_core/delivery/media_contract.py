@@ -1,4 +1,5 @@
-"""The protocols of media: store what a chat received, and link to it."""
+"""Defines two protocols: one stores the media that a chat received, the other makes links to
+them."""
 
 from typing import Literal, Protocol
 

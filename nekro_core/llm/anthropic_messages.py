@@ -158,7 +158,7 @@ class _AnthropicReader:
                 return [DoneEvent()]
             case "error":
                 return [_error(event.get("error"))]
-        return []  # a ping, the end of a block, or an unknown event
+        return []  # The event is a ping, the end of a block, or unknown.
 
     def _count(self, usage: Any) -> None:
         """Store the numbers of tokens in an event. Later events have totals, not differences."""

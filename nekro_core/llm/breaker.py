@@ -1,7 +1,8 @@
 """Decides when a model that failed is asked again (a circuit breaker).
 
 A model that fails gets no requests while it cools down. Then one request tries it. If that request
-gets an answer, all requests may ask the model again. If not, it cools down twice as long.
+gets an answer, all requests may ask the model again. If not, the model cools down again, twice as
+long.
 """
 
 from collections.abc import Callable
@@ -36,19 +37,19 @@ class BreakerState(StrEnum):
     """Whether a model is asked."""
 
     CLOSED = "closed"
-    """Every request may ask it."""
+    """Every request may ask the model."""
     OPEN = "open"
-    """It cools down: no request may ask it."""
+    """The model cools down: no request may ask it."""
     HALF_OPEN = "half_open"
     """The cool-down is over. One request may try the model, or is trying it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Passage:
-    """The permission of one request to ask the model. ``period`` is the number of cool-downs before
-    this request began; a failure of a request that began before the present cool-down does not
-    begin a further cool-down. ``probe`` says whether the request tries a model that has cooled
-    down."""
+    """The permission of one request to ask the model. ``period`` is the number of cool-downs that
+    had begun when this request began. If another cool-down has begun since then, a failure of this
+    request does not begin a further one. ``probe`` says whether the request tries a model that has
+    cooled down."""
 
     period: int
     probe: bool = False
@@ -58,7 +59,7 @@ class CircuitBreaker:
     """The breaker of one model. Each `enter` must be followed by `leave`, also after an error.
 
     Args:
-        settings: They say how long a cool-down takes, and are read when it begins.
+        settings: Say how long a cool-down takes. They are read each time a cool-down begins.
         clock: A monotonic clock, in seconds.
     """
 

@@ -46,7 +46,7 @@ _LOOK_UP_S = 1.0
 """Maximum time in seconds for looking up the models' prices before the first request. The prices
 are in a list on this machine; reading it takes 0.2 s."""
 _LASTING = frozenset({PassReason.KEY, PassReason.QUOTA})
-"""Reasons that do not pass within a few seconds."""
+"""Reasons for a cool-down that do not pass within a few seconds."""
 _REASONS: tuple[tuple[type[ModelError], PassReason], ...] = (
     (KeyRejected, PassReason.KEY),
     (QuotaExceeded, PassReason.QUOTA),
@@ -161,7 +161,7 @@ class ModelChain:
         error: ModelError | None = None
         for position, (link, forced) in enumerate(order):
             passage = link.breaker.enter(forced=forced)
-            if passage is None:  # meanwhile, another request has begun to try it
+            if passage is None:  # Another request has begun to try this model meanwhile.
                 passed[link.name] = _cooling(link)
                 continue
             passed.pop(link.name, None)
@@ -240,8 +240,8 @@ class ModelChain:
         *,
         last: bool,
     ) -> AsyncGenerator[Delta, None]:
-        """Ask one model. Raises `_Passed` if the model fails before its first word. Later errors
-        are raised without a change."""
+        """Ask one model. Raises `_Passed` if the model fails before its first word. An error after
+        the first word is raised unchanged."""
         began, held, begun = self._clock(), list[Delta](), False
         try:
             fitting = await self._fitting(link, request)
@@ -260,7 +260,8 @@ class ModelChain:
             if not begun:
                 if not (last and not passed and _has_ended(held)):
                     raise ReplyBroken("the stream ended without a reply")
-                # No other model could answer. The agent asks the only one again.
+                # The chain's only model has ended its reply without a word. Pass this empty reply
+                # on: the agent asks the model again.
                 self._choose(link, passage, request, passed)
                 for each in held:
                     yield each

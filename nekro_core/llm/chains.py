@@ -1,4 +1,4 @@
-"""Builds the chains of models of roles and chats. All chains with the same model share its
+"""Builds chains of models, for roles and for chats. All chains with the same model share its
 breaker."""
 
 import time
@@ -103,7 +103,8 @@ class ModelChains:
 
     def saving(self, share_left: float) -> ModelChain | None:
         """Return the chain of the ``saving`` models, if so little of a daily budget is left that
-        turns must ask them; otherwise None."""
+        turns must ask them; otherwise None. ``share_left`` is the share of the budget that is left,
+        from 0 to 1."""
         names = self.settings.saving
         if not names or share_left >= self.settings.saving_below:
             return None

@@ -1,4 +1,5 @@
-"""Encodes a request for an OpenAI-compatible endpoint, with the optional fields that it accepts."""
+"""Encodes a request for an OpenAI-compatible endpoint, with the optional fields that the endpoint
+accepts."""
 
 import base64
 import json
@@ -22,8 +23,8 @@ from nekro_core.llm.model import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The optional fields that an endpoint accepts. If it refuses a field, another dialect is used
-    for all later requests."""
+    """The optional fields that an endpoint accepts. If the endpoint refuses a field, another
+    dialect is used for all later requests."""
 
     asks_usage: bool = True
     limit_field: str = "max_tokens"

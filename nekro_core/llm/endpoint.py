@@ -54,8 +54,8 @@ _LEAST_BOUND = 64_000
 
 
 class AttemptFailed(NekroError):
-    """An attempt failed. With ``begun``, part of the reply has arrived. With ``again``, another
-    attempt may succeed."""
+    """An attempt failed. If ``begun`` is true, part of the reply has arrived. If ``again`` is true,
+    another attempt may succeed."""
 
     def __init__(self, error: ModelError, *, again: bool = False, begun: bool = False) -> None:
         super().__init__(str(error))

@@ -20,8 +20,8 @@ MAX_LINE = 4_000_000
 from filling the memory."""
 
 _MOST_PROVIDER_DATA = 200_000
-"""Maximum number of characters of the data that a provider sends with a call and wants back with
-its result. Signatures have a few thousand."""
+"""Maximum number of characters of the data that a provider sends with a call and wants back
+together with the call's result. Such data are usually signatures of a few thousand characters."""
 
 
 class StreamDecodeError(NekroError):
@@ -107,7 +107,8 @@ async def read_events(
     async for line in _lines(chunks):
         field, _, value = line.partition(":")
         if field != "data":
-            continue  # a comment, which only keeps the connection open, or an unused field
+            # The line is a comment, which only keeps the connection open, or an unused field.
+            continue
         data = value.strip()
         if data == "[DONE]":
             done = True
@@ -182,7 +183,7 @@ def _parse_call(call: dict[str, Any]) -> FunctionCallDelta:
         function = {}
     name, arguments = function.get("name"), function.get("arguments")
     whole = isinstance(arguments, dict)
-    extra = call.get("extra_content")  # Gemini's thought signature
+    extra = call.get("extra_content")  # Gemini sends its thought signature here.
     kept = json.dumps(extra) if isinstance(extra, dict) else ""
     return FunctionCallDelta(
         index=index if _is_count(index) else None,
@@ -207,7 +208,7 @@ def _parse_usage(usage: dict[str, Any]) -> UsageEvent | None:
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     if not _is_count(cached):
-        cached = usage.get("prompt_cache_hit_tokens")  # DeepSeek's name
+        cached = usage.get("prompt_cache_hit_tokens")  # DeepSeek uses this name.
     return UsageEvent(prompt, completion, min(cached, prompt) if _is_count(cached) else 0)
 
 

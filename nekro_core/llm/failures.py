@@ -50,9 +50,11 @@ def model_error(
     *,
     retry_after_s: float | None = None,
 ) -> tuple[ModelError, bool]:
-    """Return the error for a status and a body, and whether another attempt may succeed.
+    """Return the error for the status and the body of an answer, and whether another attempt may
+    succeed.
 
-    ``status`` is None for an error inside a stream that has no status.
+    ``status`` is None for an error inside a stream that has no status. ``message`` is used if the
+        body has no message. ``redact`` removes secrets from the message.
     """
     said = redact(_message_of(body) or message)
     codes = _codes_of(body)

@@ -132,7 +132,7 @@ class FunctionCallAssembler:
 def _read(written: str) -> tuple[dict[str, Any], str]:
     """Return the parsed arguments, and the reason if they cannot be parsed."""
     if not written.strip():
-        return {}, ""  # a call without arguments
+        return {}, ""  # The call has no arguments.
     try:
         value = _STRICT.decode(written)
     except RecursionError:

@@ -2,9 +2,10 @@
 and calls only existing tools.
 
 The grammar allows a small part of Python: a few calls, one on each line, with literals as
-arguments. Every required argument is present, no argument is repeated, and each has the JSON type
-of its parameter's schema. A small model may write without end, so the grammar limits the length of
-each part. A text that reaches a limit is still valid Python.
+arguments. If asked for, a required text may have expressions in it, which Python computes. Every
+required argument is present, no argument is repeated, and each has the JSON type of its parameter's
+schema. A small model may write without end, so the grammar limits the length of each part. A text
+that reaches a limit is still valid Python.
 """
 
 import json
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
+from nekro_core.llm.expression_rules import expression_rules
 from nekro_core.llm.gbnf import (
     CharacterRange,
     LiteralText,
@@ -58,13 +60,21 @@ _SHARED: Mapping[str, Rule] = {
 }
 
 
-def call_grammar(tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS) -> str:
+def call_grammar(
+    tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS, computes_in: str = ""
+) -> str:
     """Return GBNF that accepts one to ``max_calls`` calls of these tools. Raises `ValueError` if
-    ``tools`` is empty."""
-    return render(call_rules(tools, max_calls=max_calls))
+    ``tools`` is empty.
+
+    If ``computes_in`` is a language (``en``, ``zh``, ``ja``), required texts may have expressions,
+    whose dates are written in this language.
+    """
+    return render(call_rules(tools, max_calls=max_calls, computes_in=computes_in))
 
 
-def call_rules(tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS) -> dict[str, Rule]:
+def call_rules(
+    tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS, computes_in: str = ""
+) -> dict[str, Rule]:
     """Return the rules that `call_grammar` writes."""
     if not tools:
         raise ValueError("a grammar of calls needs at least one tool")
@@ -73,9 +83,11 @@ def call_rules(tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS) -> dic
         "call": choice(*(RuleRef(f"call-{number}") for number in range(len(tools)))),
     }
     for number, named in enumerate(tools):
-        arguments = _Arguments(f"call-{number}", named.tool.parameters)
+        arguments = _Arguments(f"call-{number}", named.tool.parameters, bool(computes_in))
         rules[f"call-{number}"] = seq(f"{named.name}(", arguments.start, ")")
         rules |= arguments.rules
+    if computes_in:
+        rules |= expression_rules(computes_in, {name for each in tools for name in each.names})
     return {**rules, **_SHARED}
 
 
@@ -95,12 +107,16 @@ class _Arguments:
     """The rules of one argument list. There is one rule for each combination of a parameter and a
     `_Written` state before this parameter."""
 
-    def __init__(self, prefix: str, parameters: Sequence[Parameter]) -> None:
+    def __init__(self, prefix: str, parameters: Sequence[Parameter], computes: bool) -> None:
         self.rules: dict[str, Rule] = {}
         self._prefix = prefix
         self._parameters = [each for each in parameters if not each.variadic]
         for place, parameter in enumerate(self._parameters):
-            self.rules |= _Values(f"{prefix}-v{place}", parameter.schema).rules
+            name = f"{prefix}-v{place}"
+            values = _Values(name, parameter.schema).rules
+            if computes and parameter.required and _is_free_text(parameter.schema):
+                values[name] = choice(values[name], RuleRef("computed-text"))
+            self.rules |= values
         self.start = self._from(0, _Written.NOTHING)
 
     def _from(self, place: int, written: _Written) -> Rule:
@@ -217,6 +233,11 @@ class _Values:
         name = f"{self._name}-{len(self.rules)}"
         self.rules[name] = rule
         return RuleRef(name)
+
+
+def _is_free_text(schema: Mapping[str, Any]) -> bool:
+    limits = ("enum", "const", "maxLength", "pattern", "format")
+    return schema.get("type") == "string" and not any(each in schema for each in limits)
 
 
 def _sign(schema: Mapping[str, Any]) -> Rule:

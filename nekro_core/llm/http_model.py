@@ -228,7 +228,7 @@ class HttpChatModel:
             yield ReplyFinished("length" if limited else "stop")
             if attempt.done:
                 async for _ in events:
-                    pass  # when the body is read to its end, the connection can be used again
+                    pass  # Read the body to its end, so that the connection can be used again.
 
     def _encode(self, request: ChatRequest, wire: WireFormat) -> dict[str, Any]:
         """Return the JSON body of a request that is about to be sent, and report it to

@@ -56,7 +56,7 @@ class ChoiceWatch:
         self.choice: ModelChoice | None = None
 
     def of(self, request: ChatRequest) -> ChatRequest:
-        """Return the request, which reports the choice."""
+        """Return a copy of the request. The copy tells this object which model is chosen."""
         earlier = request.failover.on_choice
 
         def chosen(choice: ModelChoice) -> None:

@@ -301,7 +301,8 @@ class ModelProfile:
     """The abilities and limits of a model. ``prefers_examples`` is True for a small model: it gets
     a short prompt with worked examples and a grammar instead of the long prompt. ``functions`` is
     True if the model can call functions natively. ``price`` is the price in the operator's
-    settings, or if they have none, the published price."""
+    settings, or if they have none, the published price. ``unread`` are the cache keys of prompts
+    whose beginning the model is still reading: a short prompt is answered sooner."""
 
     name: str
     vision: bool = False
@@ -311,6 +312,7 @@ class ModelProfile:
     functions: bool = False
     context_tokens: int = 32_768
     price: Price = Price()
+    unread: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

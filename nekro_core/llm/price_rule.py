@@ -11,8 +11,8 @@ mix three to one."""
 
 
 def blended(price: Price) -> float | None:
-    """Return the price of a million tokens, three quarters of them tokens of prompts; None if the
-    price is not known."""
+    """Return the price of a million tokens, of which three quarters are tokens of prompts; None if
+    the price is not known."""
     match price.source:
         case PriceSource.UNKNOWN:
             return None

@@ -94,5 +94,5 @@ async def _close(model: ChatModel) -> None:
     with anyio.move_on_after(_CLOSE_S, shield=True):
         try:
             await model.aclose()
-        except Exception:  # noqa: BLE001 - an old model must not end the request of a new one
+        except Exception:  # noqa: BLE001 - errors of an old model must not end requests
             logger.exception("the model {} could not be closed", model.profile.name)

@@ -52,8 +52,8 @@ class RoleBudget:
         self.wall = wall
 
     async def share_left(self, role: ModelRole) -> float:
-        """Return the share of the budget that is left, from 0 to 1; 1 if the role has none. Raises
-        `QuotaExceeded` if nothing is left, and `StoreError`."""
+        """Return the share of the budget that is left, from 0 to 1; 1 if the role has no budget.
+        Raises `QuotaExceeded` if nothing is left, and `StoreError`."""
         settings = self.settings
         tokens, money = settings.quick_tokens_a_day, settings.quick_money_a_day
         if role is not ModelRole.QUICK or not (tokens or money):
@@ -74,8 +74,8 @@ class RoleBudget:
 
 
 class BudgetedModel:
-    """A `ChatModel` of a role that keeps to its budget. When little of the budget
-    is left, the ``saving`` models answer. This class does not count the requests; `MeteredModel`
+    """A `ChatModel` of a role that keeps to the budget of this role. When little of the budget is
+    left, the ``saving`` models answer. This class does not count the requests; `MeteredModel`
     does."""
 
     def __init__(self, role: ModelRole, chains: ModelChains, budget: RoleBudget) -> None:
@@ -121,7 +121,7 @@ class OwnRequests:
         self._wall = wall
 
     def check(self) -> None:
-        """Allow each request."""
+        """Do nothing: `BudgetedModel` checks the budget."""
 
     def now(self) -> float:
         """See `RequestLedger.now`."""
@@ -177,8 +177,8 @@ class BudgetedRoles:
         return self._chains.settings.of(role)
 
     def uncounted(self, role: ModelRole) -> ChatModel | None:
-        """Return the model of a role for a caller that counts its requests itself, with the
-        role."""
+        """Return the model of a role without a count of its requests, for a caller that counts them
+        itself under the name of the role."""
         if self._chains.model(role) is None:
             return None
         return BudgetedModel(role, self._chains, self._budget)

@@ -19,19 +19,19 @@ class ModelRole(StrEnum):
     """The kind of work for which a model is asked."""
 
     CHAT = "chat"
-    """It answers in chats."""
+    """The model answers in chats."""
     QUICK = "quick"
-    """It does background work: summaries, notes, decisions whether to answer."""
+    """The model does background work: summaries, notes, decisions whether to answer."""
     VISION = "vision"
-    """It describes pictures for a chat model that does not see them."""
+    """The model describes pictures for a chat model that does not see them."""
     EMBED = "embed"
-    """It turns texts into vectors."""
+    """The model turns texts into vectors."""
     HEAR = "hear"
-    """It turns voice into text."""
+    """The model turns voice into text."""
     SPEAK = "speak"
-    """It turns text into voice."""
+    """The model turns text into voice."""
     DRAW = "draw"
-    """It makes pictures."""
+    """The model makes pictures."""
 
 
 class RoleModels(Protocol):

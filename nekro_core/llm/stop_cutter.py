@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 
 class StopCutter:
-    """Passes a streamed text on until one of the texts ``stops`` appears in it. ``reached`` says
-    whether one has appeared. If the text so far ends with what may be the beginning of a stop, this
-    end is held back."""
+    """Passes a streamed text on until one of the texts ``stops`` appears in it. ``reached`` is true
+    as soon as one of them has appeared. If the text so far ends with what may be the beginning of a
+    stop text, this end is held back."""
 
     def __init__(self, stops: Sequence[str]) -> None:
         self._stops = [each for each in stops if each]

@@ -27,9 +27,9 @@ async def run_confined(
     """Have a child handle ``data``. Return the answer's fields and bytes.
 
     ``module`` runs as a program in this Python with a minimal environment; it calls `serve_once`.
-    The child has ``seconds`` of processor time and twice as much real time. Raises `UnusableMedia`,
-    also if the child dies or takes too long, `CodecMissing`, and `MediaError` if no process can be
-    started.
+    The child has ``seconds`` of processor time and twice as much real time. Raises `UnusableMedia`
+    (also if the child dies or takes too long), `CodecMissing`, and `MediaError` if no process can
+    be started.
     """
     line = json.dumps({**request, "memory": MEMORY, "seconds": seconds}).encode()
     try:

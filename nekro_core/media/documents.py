@@ -1,4 +1,5 @@
-"""Reads the text of documents, by page or heading, in a confined child process.
+"""Reads the text of documents, by page or heading. Office documents and PDFs are read in a confined
+child process, plain text files directly.
 
 A document can be damaged or made to do harm, for example by using up all memory. So the child has
 no access to files or to the network, has little memory and time, and its answer is checked again

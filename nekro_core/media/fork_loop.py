@@ -40,14 +40,15 @@ def serve(handle: Handle, *, idle_s: float = IDLE_S) -> None:
     line = socket.socket(fileno=os.dup(0))
     confine_parent(memory=MEMORY)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps ended children
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C in a terminal: the bot ends this process
+    # After Ctrl+C in a terminal, the bot ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = os.getpid()
     while True:
         try:
             words, files, _, _ = socket.recv_fds(line, MOST_REQUEST, 2)
         except TimeoutError:
             if _has_children():
-                continue  # the children would end with this process
+                continue  # Children are still at work, and would end with this process.
             return
         if len(files) != 2:  # the bot has closed the socket
             return
@@ -57,7 +58,7 @@ def serve(handle: Handle, *, idle_s: float = IDLE_S) -> None:
         for file in files:
             os.close(file)
         line.send(b"+")
-        line.settimeout(idle_s)  # set after the first request, which may come late
+        line.settimeout(idle_s)  # Set this limit after the first request, which may come late.
 
 
 def _has_children() -> bool:

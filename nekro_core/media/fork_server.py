@@ -53,7 +53,7 @@ class ForkServer:
         """Have a child handle the open file ``source``. Return the answer's fields and bytes.
 
         The child has ``seconds`` of processor time and twice as much real time. Raises
-        `UnusableMedia`, also if the child dies or takes too long, `CodecMissing`, and `MediaError`
+        `UnusableMedia` (also if the child dies or takes too long), `CodecMissing`, and `MediaError`
         if no child can be made.
         """
         words = json.dumps({**request, "seconds": seconds}).encode()
@@ -87,7 +87,7 @@ class ForkServer:
                     if await _taken(line, words, source, target):
                         return
                 except BaseException:
-                    await self._end()  # the process may have read a part of the request
+                    await self._end()  # The process may have read only a part of the request.
                     raise
                 await self._end()  # the process was idle and has ended
             raise MediaError("the process that decodes pictures ends as soon as it starts")

@@ -43,7 +43,7 @@ def _load(package: str) -> Any:
             try:
                 importlib.import_module(part.name)
             except ImportError:
-                continue  # the module needs a missing library
+                continue  # The module needs a library that is not installed.
     return loaded
 
 

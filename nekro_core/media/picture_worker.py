@@ -110,7 +110,7 @@ class PictureRequest:
     @staticmethod
     def _frames(picture: Image.Image, scale: float) -> Iterator[Image.Image]:
         """Yield the frames one after another, because all frames together would take hundreds of
-        times the memory."""
+        times the memory of one frame."""
         for frame in ImageSequence.Iterator(picture):
             yield _scaled(frame.convert("RGBA"), scale)
 
@@ -134,8 +134,8 @@ class PictureRequest:
             scale *= min(_STEP, (self._max_bytes / size) ** 0.5)
 
     def _ways(self, mime: str, *, clear: bool) -> Iterator[tuple[str, Json]]:
-        """Yield the types to try, best first. For drawings and transparent pictures this is a
-        lossless type, for photographs JPEG."""
+        """Yield the types to try, best first, each with options for its encoder. The best type is a
+        lossless one for drawings and transparent pictures, and JPEG for photographs."""
         exact = clear or mime not in ("image/jpeg", "image/webp")
         if exact and "image/png" in self._types:
             yield "image/png", {"compress_level": 4}

@@ -3,7 +3,7 @@
 from typing import Final
 
 HEAD = 4096
-"""Bytes from the beginning that are enough to recognize the type."""
+"""The first bytes of a file, up to this number, are enough to recognize its type."""
 
 OCTETS: Final = ("application/octet-stream", "bin")
 
@@ -39,7 +39,8 @@ _SIGNS: Final = (
 _RIFF = frozenset({"image/webp", "audio/wav", "video/x-msvideo"})
 _SVG = (b"<svg ", b"<svg>", b"<svg/", b"<svg\n", b"<svg\r", b"<svg\t")
 _PROLOG = ((b"<?xml", b"?>"), (b"<!--", b"-->"), (b"<!doctype svg", b">"))
-"""What may precede the root of an SVG: how it begins and ends."""
+"""What may stand before the element ``svg`` of an SVG file. Each pair has the text with which such
+a part begins, and the text with which it ends."""
 _MARKUP = (
     (b"<!doctype html", "text/html", "html"),
     (b"<html", "text/html", "html"),
@@ -56,7 +57,8 @@ def sniff(head: bytes) -> tuple[str, str]:
             if mime == "video/webm" and _holds_sound_alone(head):
                 return "audio/webm", "weba"
             return mime, extension
-    if len(head) > 1 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2:  # An MPEG audio frame, layer 3
+    # This is an MPEG audio frame, layer 3.
+    if len(head) > 1 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2:
         return "audio/mpeg", "mp3"
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:2048].lower()
     if _after_prolog(start).startswith(_SVG):

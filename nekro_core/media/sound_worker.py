@@ -213,7 +213,7 @@ def _wav(pcm: bytes, rate: int) -> bytes:
 
 
 def _frames_of(av: Any, pcm: bytes, rate: int) -> Iterator[Any]:
-    step = rate * 2  # one second
+    step = rate * 2  # bytes of one second of sound
     for start in range(0, len(pcm), step):
         part = pcm[start : start + step]
         frame = av.AudioFrame(format="s16", layout="mono", samples=len(part) // 2)
@@ -245,7 +245,7 @@ def _silk_seconds(data: bytes) -> float:
     count = 0
     while place + 2 <= len(data):
         (length,) = struct.unpack_from("<H", data, place)
-        if length >= 0x8000:  # -1: the end
+        if length >= 0x8000:  # A length of -1 marks the end.
             break
         place += 2 + length
         count += 1

@@ -1,7 +1,7 @@
 """A program that draws one SVG picture. Only `nekro_core.media.converter` runs it.
 
-resvg draws it. It runs no scripts and fetches nothing. The process may open font files, and no
-other files, so an SVG that names files of this machine shows nothing of them.
+The library resvg draws the picture. It runs no scripts and fetches nothing. The process may open
+font files, and no other files, so an SVG that names files of this machine shows nothing of them.
 """
 
 import io
@@ -22,7 +22,8 @@ _FONTS = re.compile(
     r"^(NotoSansCJK-|NotoSans-|NotoSansSymbols2?-|NotoColorEmoji|SourceHanSans|wqy-|DejaVuSans|"
     r"LiberationSans-|Inter|Roboto-|Arial|arial|msyh|PingFang|Hiragino)"
 )
-"""Fonts that cover what people write. Many others on a machine are for one script or for show."""
+"""Fonts that cover what people write. Many other fonts of a machine are for one script only, or for
+decoration."""
 _MOST_FONTS = 24
 _ROOT = re.compile(r"<svg\b[^>]*>", re.IGNORECASE)
 _LENGTH = re.compile(r"""\b(width|height)\s*=\s*["']\s*([\d.]{1,12})\s*(?:px)?\s*["']""")
@@ -38,8 +39,8 @@ def usable_fonts(folders: list[Path]) -> list[str]:
 
 
 def natural_size(root: str) -> tuple[float, float] | None:
-    """Return the width and height that the element ``svg`` gives in pixels, or None if it gives
-    none."""
+    """Return the width and height of the element ``svg``: those of its attributes, in pixels, or
+    those of its ``viewBox``. Return None if it has neither."""
     sides = {name: float(value) for name, value in _LENGTH.findall(root) if value.count(".") < 2}
     if len(sides) == 2:
         return sides["width"], sides["height"]

@@ -201,7 +201,7 @@ class MemoryKeeper:
                 await self._draw(chat_key)
 
     async def _draw(self, chat_key: ChatKey) -> None:
-        """Draw notes out of a chat's conversation with the bot, if it has paused."""
+        """Draw notes out of a chat's conversation with the bot, if the conversation has paused."""
         key = ("notes", chat_key)
         if self._back_off.waits(key):
             return
@@ -235,8 +235,8 @@ class MemoryKeeper:
         await self.scope.drawn(chat_key, last)
 
     async def _tidy(self) -> None:
-        # If the machine's clock is wrong by years, everything would look old. So the time is at
-        # most a day after the newest message. `RetentionLoop` does the same.
+        # If the machine's clock is wrong by years, everything would look old. So the time that is
+        # used here is at most a day after the newest message. `RetentionLoop` does the same.
         now = min(self._wall(), await self._store.retention.newest_message_time() + _DAY_S)
         if days := self.settings.notes_days:
             while await self._store.notes.delete_older(now - days * _DAY_S):
@@ -254,7 +254,7 @@ class MemoryKeeper:
     async def switch_off(self, chat_key: ChatKey, user_id: str) -> int:
         """Stop remembering things about a person of the chat's platform. Delete the notes about the
         person and the notes that the person said. Summaries with the person's words are made again
-        without these. Returns the number of deleted notes. Raises `StoreError`."""
+        without these words. Returns the number of deleted notes. Raises `StoreError`."""
         await self.scope.set_off(chat_key, user_id, off=True)
         accounts = self._store.accounts
         adapter = accounts.adapter_of(chat_key.instance)

@@ -94,7 +94,7 @@ def _packages() -> tuple[PackageLicence, ...]:
     """Read the metadata of all packages. This takes a second for 200 packages."""
     known: dict[str, PackageLicence] = {}
     for each in distributions():
-        about = cast("Message", each.metadata)  # the protocol lacks ``get``
+        about = cast("Message", each.metadata)  # The declared type of ``metadata`` lacks ``get``.
         name = about["Name"] or ""
         licence = about.get("License-Expression") or _of_classifiers(about.get_all("Classifier"))
         licence = licence or (about.get("License") or "").strip().partition("\n")[0]

@@ -20,8 +20,8 @@ Result = TypeVar("Result")
 class ChatCommandActions:
     """The `CommandActions` of a bot with operators.
 
-    The command router has already checked that the person may use the command; an operator sets
-    this for each chat. So the actor always gets the role that the action needs.
+    The command router has already checked that the person may use the command; an operator sets for
+    each chat who may use a command. So the actor always gets the role that the action needs.
     """
 
     def __init__(self, chats: Chats, erasure: Erasure) -> None:

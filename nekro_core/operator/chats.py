@@ -259,8 +259,8 @@ class Chats(Area):
         user_id: Annotated[str, Field(min_length=1, max_length=200)],
         quota: Any = None,
     ) -> Change[dict[str, Any]]:
-        """Set how much a person may use in 24 hours, in all chats together. For fields that are not
-        set here, the chats' quotas for each person apply.
+        """Set how much a person may use in 24 hours, in all chats together. If a field is not set
+        here, the quota of the chat for each person applies to it.
 
         Args:
             place: The adapter's name, for all accounts of the platform; or the instance of one
@@ -351,8 +351,8 @@ class Chats(Area):
         Args:
             chat_key: The chat.
             message: The number of the message in which a person asked for the stop; 0 if nobody
-                did. With a message, the questions before it are dropped if no turn runs, and the
-                chat is told.
+                did. If it is given and no turn runs, the questions that came before this message
+                are dropped. The chat is told what was done.
         """
         ran = self._sessions.working(chat_key)
         if message:

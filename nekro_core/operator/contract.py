@@ -98,7 +98,8 @@ class OutboxActions(Protocol):
         """
 
     async def drop(self, delivery_id: str) -> DeliveryRow:
-        """Drop a message that is ``pending``, ``unknown`` or ``rejected``. It is not sent (again).
+        """Drop a message that is ``pending``, ``unknown`` or ``rejected``. It is not sent, and not
+        sent again.
 
         Args:
             delivery_id: The delivery's id.

@@ -167,7 +167,7 @@ class Embedded(Area):
 
     @action(role=AccessRole.OPERATOR, destructive=True)
     async def remove(self, actor: Actor, *, file: str) -> Change[None]:  # noqa: ARG002
-        """Delete a model file. It may be only partly downloaded.
+        """Delete a model file, even if it is only partly downloaded.
 
         Args:
             file: The name of the file.

@@ -9,15 +9,16 @@ from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.system.rate_window import RateWindow
 
 MAX_ENTRIES = 120
-"""Maximum number of entries that one address causes within `ENTRIES_S` by denied actions, and also
-by actions of viewers. Viewers can change only their own login, so they never need more."""
+"""Maximum number of entries that denied actions from one address may cause within `ENTRIES_S`.
+Actions of viewers from one address have the same limit, and are counted separately. Viewers can
+change only their own login, so they never need more."""
 ENTRIES_S = 60.0
 _MOST_ADDRESSES = 1024
 
 
 class EntryLimit:
-    """Counts the limited entries of each address. They are not counted by name, because people can
-    change their names."""
+    """Counts the limited entries of each address. The entries are not counted by the name of the
+    person, because people can change their names."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

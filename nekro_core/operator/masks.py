@@ -15,7 +15,7 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 _PASSWORD = re.compile(r"(://[^/?#\s:@]*:)[^/?#\s@]+(?=@)")
-"""The password in an address."""
+"""Finds the password in an address."""
 _IN_QUERY = re.compile(
     r"([?&][\w.-]*(?:token|key|secret|passw(?:or)?d|signature)=)(?!\$\{)[^&#\s]+", re.IGNORECASE
 )
@@ -23,12 +23,12 @@ _IN_QUERY = re.compile(
 _OPTION = re.compile(
     r"(?<!\S)(--?[\w-]*(?:token|key|secret|passw(?:or)?d)=)(?!\$\{)\S+", re.IGNORECASE
 )
-"""An option of a program, for example ``--token=...``."""
+"""Finds an option of a program that contains a secret, for example ``--token=...``."""
 
 
 def masked_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Apply `masked` to each parameter of an action. A parameter is not replaced because of its own
-    name."""
+    """Apply `masked` to each parameter of an action. The name of a parameter alone is no reason to
+    replace its value."""
     return {name: masked(each) for name, each in parameters.items()}
 
 

@@ -152,7 +152,8 @@ class Mcp(Area):
         undo: UndoCall | None = UndoCall(action="mcp.remove", parameters={"server": server})
         if old is not None:
             undo = None
-            if not old.secrets and not secrets:  # the log has no values of secrets
+            # Undo is possible only without secrets, because the log does not store their values.
+            if not old.secrets and not secrets:
                 undo = UndoCall(
                     action="mcp.put", parameters={"server": server, "entry": _dump(old.entry)}
                 )

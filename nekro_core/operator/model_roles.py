@@ -24,8 +24,8 @@ class RoleModelView:
         detail: The error that began the cool-down.
         seconds: Seconds until it is tried again.
         objection: Why it is not asked because of its price; empty if its price is no obstacle.
-        price: The price of a million tokens, three quarters of them tokens of prompts; None if it
-            is not known.
+        price: The price of a million tokens, of which three quarters are tokens of prompts; None if
+            it is not known.
         price_source: Where the price comes from.
     """
 
@@ -43,7 +43,7 @@ class RoleModelView:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleView:
     """A role. ``names`` are the names in the settings. ``models`` are the models that are asked. If
-    the settings name no model for ``chat``, this is the default model."""
+    the settings name no model for ``chat``, ``models`` has only the default model."""
 
     role: str
     names: tuple[str, ...]

@@ -115,7 +115,7 @@ class Plugins(Area):
         """Get one plugin.
 
         Args:
-            plugin: Its key or item.
+            plugin: Its key, or its item (its place, such as local/weather).
         """
         return await self._view(plugin)
 
@@ -188,7 +188,7 @@ class Plugins(Area):
         changed yet.
 
         Args:
-            plugin: Its key or item.
+            plugin: Its key, or its item (its place, such as local/weather).
             check: As in `look`.
         """
         with _told("plugin"):
@@ -240,7 +240,7 @@ class Plugins(Area):
         new version cannot be loaded, the old version stays installed.
 
         Args:
-            plugin: Its key or item.
+            plugin: Its key, or its item (its place, such as local/weather).
             source: Where the new version is; by default, the source of the old version.
             expected: The ``digest`` that `look` showed. Other files are refused.
             force: Whether to overwrite files that were changed on this machine, and to keep the new
@@ -269,7 +269,7 @@ class Plugins(Area):
         """Go back to an old version of a plugin. Files that the plugin wrote into its folder stay.
 
         Args:
-            plugin: Its key or item.
+            plugin: Its key, or its item (its place, such as local/weather).
             number: The number of the old version; by default, the newest old version.
         """
         with _told("plugin"):
@@ -290,7 +290,7 @@ class Plugins(Area):
         plugin needs.
 
         Args:
-            plugin: Its key or item.
+            plugin: Its key, or its item (its place, such as local/weather).
             data: Whether to delete its data and configuration too.
         """
         with _told("plugin"):
@@ -308,7 +308,7 @@ class Plugins(Area):
         """Load a plugin, now and at each start.
 
         Args:
-            plugin: Its key or item.
+            plugin: Its key, or its item (its place, such as local/weather).
         """
         return await self._switched(plugin, self._manager.enable, "disable")
 
@@ -317,7 +317,7 @@ class Plugins(Area):
         """Unload a plugin until it is enabled again. Its data stays.
 
         Args:
-            plugin: Its key or item.
+            plugin: Its key, or its item (its place, such as local/weather).
         """
         return await self._switched(plugin, self._manager.disable, "enable")
 
@@ -326,7 +326,7 @@ class Plugins(Area):
         """Load a plugin anew from its files.
 
         Args:
-            plugin: Its key or item.
+            plugin: Its key, or its item (its place, such as local/weather).
         """
         return await self._switched(plugin, self._manager.reload, "")
 
@@ -336,7 +336,7 @@ class Plugins(Area):
         is shown as ``{"$secret": "place"}``.
 
         Args:
-            plugin: Its key or item.
+            plugin: Its key, or its item (its place, such as local/weather).
         """
         with _told("plugin"):
             return await self._services.configurations.form(plugin)
@@ -353,7 +353,7 @@ class Plugins(Area):
         """Change a plugin's configuration. The plugin uses the new values at once.
 
         Args:
-            plugin: Its key or item.
+            plugin: Its key, or its item (its place, such as local/weather).
             values: The values by name. Values that are left out do not change. A secret that is
                 sent back as it was shown does not change.
             expected: The ``revision`` of the form that was filled in.
@@ -430,7 +430,7 @@ class Plugins(Area):
         it spent on models.
 
         Args:
-            plugin: Its key or item.
+            plugin: Its key, or its item (its place, such as local/weather).
             since: Requests to models count from this time on, in seconds since 1970.
         """
         info = self._info(plugin)

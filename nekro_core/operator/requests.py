@@ -105,8 +105,8 @@ class Requests(Area):
 
     @query(role=AccessRole.VIEWER)
     async def platforms(self, actor: Actor) -> dict[str, bool]:  # noqa: ARG002
-        """List the platforms by the names of their adapters, and whether each hands over
-        requests."""
+        """List the platforms by the names of their adapters, and say whether each passes requests
+        to the bot."""
         return self._requests.platforms()
 
     @query(role=AccessRole.VIEWER)

@@ -82,7 +82,7 @@ class SettingsArea(Area):
 
         Args:
             table: Only settings of this table and its inner tables, for example ``agent``.
-            text: Only settings whose name, variable or description contains this text.
+            text: Only settings whose name, environment variable or description contains this text.
         """
         wanted = text.casefold()
         return [

@@ -123,8 +123,9 @@ class Statistics(Area):
         Args:
             since: Seconds since 1970.
             until: Seconds since 1970.
-            dimension: Of what; ``all`` for the whole bot.
-            name: Of which chat, person, model, plugin or tool.
+            dimension: What is summed up: one chat, person, model, plugin or tool, or ``all`` for
+                the whole bot.
+            name: The name of this chat, person, model, plugin or tool; empty for ``all``.
         """
         return await self._store.statistics.totals(
             since=since, until=until, dimension=dimension, name=name
@@ -148,8 +149,9 @@ class Statistics(Area):
             period: ``hour``, ``day`` or ``month``.
             since: Seconds since 1970.
             until: Seconds since 1970.
-            dimension: Of what; ``all`` for the whole bot.
-            name: Of which chat, person, model, plugin or tool.
+            dimension: What is summed up: one chat, person, model, plugin or tool, or ``all`` for
+                the whole bot.
+            name: The name of this chat, person, model, plugin or tool; empty for ``all``.
             timezone: The time zone whose days are meant, for example Asia/Shanghai; ``local`` for
                 that of the bot's machine.
         """
@@ -194,9 +196,9 @@ class Statistics(Area):
             measure: ``first_words``, ``turn``, ``request`` or ``call``.
             since: Seconds since 1970.
             until: Seconds since 1970.
-            dimension: Of what; ``chat`` and ``person`` have turns and first words, ``model`` and
-                ``plugin`` have requests, ``tool`` has calls.
-            name: Of which chat, person, model, plugin or tool.
+            dimension: Whose latency it is. ``chat`` and ``person`` have turns and first words,
+                ``model`` and ``plugin`` have requests, ``tool`` has calls.
+            name: The name of this chat, person, model, plugin or tool; empty for ``all``.
         """
         return await self._store.statistics.latency(
             measure, since=since, until=until, dimension=dimension, name=name
@@ -221,9 +223,9 @@ class Statistics(Area):
             period: ``hour``, ``day`` or ``month``.
             since: Seconds since 1970.
             until: Seconds since 1970.
-            dimension: Of what; ``chat`` and ``person`` have turns and first words, ``model`` and
-                ``plugin`` have requests, ``tool`` has calls.
-            name: Of which chat, person, model, plugin or tool.
+            dimension: Whose latency it is. ``chat`` and ``person`` have turns and first words,
+                ``model`` and ``plugin`` have requests, ``tool`` has calls.
+            name: The name of this chat, person, model, plugin or tool; empty for ``all``.
         """
         return await self._store.statistics.latency_series(
             measure, period, since=since, until=until, dimension=dimension, name=name
@@ -245,7 +247,8 @@ class Statistics(Area):
         Args:
             since: Seconds since 1970.
             until: Seconds since 1970.
-            dimension: Of what; ``all`` for the whole bot.
+            dimension: What is summed up: one chat, person, model, plugin or tool, or ``all`` for
+                the whole bot.
         """
         return [*self._store.statistics.periods(since=since, until=until, dimension=dimension)]
 
@@ -273,8 +276,9 @@ class Statistics(Area):
             period: ``hour``, ``day`` or ``month``.
             since: Seconds since 1970.
             until: Seconds since 1970.
-            dimension: Of what; ``all`` for the whole bot.
-            name: Of which chat, person, model, plugin or tool.
+            dimension: What is summed up: one chat, person, model, plugin or tool, or ``all`` for
+                the whole bot.
+            name: The name of this chat, person, model, plugin or tool; empty for ``all``.
             timezone: The time zone whose days are meant, for example Asia/Shanghai; ``local`` for
                 that of the bot's machine.
         """
@@ -334,9 +338,9 @@ class Statistics(Area):
             period: ``hour``, ``day`` or ``month``.
             since: Seconds since 1970.
             until: Seconds since 1970.
-            dimension: Of what; ``chat`` and ``person`` have turns and first words, ``model`` and
-                ``plugin`` have requests, ``tool`` has calls.
-            name: Of which chat, person, model, plugin or tool.
+            dimension: Whose latency it is. ``chat`` and ``person`` have turns and first words,
+                ``model`` and ``plugin`` have requests, ``tool`` has calls.
+            name: The name of this chat, person, model, plugin or tool; empty for ``all``.
         """
         rows = await self._store.statistics.latency_series(
             measure, period, since=since, until=until, dimension=dimension, name=name

@@ -115,7 +115,7 @@ class Timers(Area):
             text: What the agent reads each time.
             title: A short name.
             timezone: The name of a time zone; empty for the bot's.
-            workdays: Whether only workdays or only holidays count.
+            workdays: On which days the timer is due.
         """
         schedule = Schedule.parse(cron, timezone or self._timers.timezone, workdays.value)
         return _added(await self._timers.create(chat_key, schedule, text, title=title))

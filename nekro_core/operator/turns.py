@@ -1,5 +1,5 @@
-"""Shows turns: what happened when, and what the model was shown. Repeats turns, for example with
-another model."""
+"""Shows turns: what happened at which time, and what the model was shown. Repeats turns, for
+example with another model."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

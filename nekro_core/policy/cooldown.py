@@ -31,8 +31,7 @@ class CooldownState(Enum):
     NO = "no"
     """There is no cooldown: the sender gets an answer."""
     BEGINS = "begins"
-    """A cooldown begins with this message: the sender gets no answers, and a notice that says
-    so."""
+    """A cooldown begins with this message: the sender gets a notice, and then no more answers."""
     LASTS = "lasts"
     """The cooldown began with an earlier message: the sender gets no answer."""
 

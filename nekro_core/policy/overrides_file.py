@@ -188,6 +188,6 @@ def _changed(found: Document | None, change: Callable[[Any], bool]) -> str | Non
 
 
 def _new_table(*, super_table: bool) -> Any:
-    import tomlkit  # noqa: PLC0415 - as above
+    import tomlkit  # noqa: PLC0415 - only a change needs it
 
     return tomlkit.table(is_super_table=super_table)

@@ -1,4 +1,5 @@
-"""Defines how far the bot takes part in groups, and the settings for that."""
+"""Defines which messages of a group the bot answers (`Participation`), and the settings for
+that."""
 
 import re
 from enum import StrEnum

@@ -22,7 +22,7 @@ _NAME = re.compile(r"[^\W_][\w-]*(\.[\w-]+)*\Z")
 
 def folded(name: str) -> str:
     """Return a command's name as it is used for comparisons: case and width are normalized, and
-    ``-`` becomes ``_``."""
+    ``-`` becomes ``_``. Two names with the same result are the same command."""
     return unicodedata.normalize("NFKC", name[: 4 * MAX_NAME]).casefold().replace("-", "_")
 
 
@@ -33,7 +33,8 @@ def is_name(name: str) -> bool:
 
 
 EVERYBODY = "*"
-"""The id in ``web:*``. It means all people of that adapter or account."""
+"""The ``*`` in ``web:*``. In the place of an id, it stands for all people of that adapter or
+account."""
 
 
 class CommandPermission(StrEnum):
@@ -139,10 +140,10 @@ def permission_of(
 def required_permission(
     settings: CommandSettings, names: Collection[str], own: CommandPermission
 ) -> CommandPermission | None:
-    """Return the permission that the settings require for a command; None if the command is
+    """Return the permission that the settings require for a command. Return None if the command is
     switched off.
 
-    ``names`` are the command's names after `folded`. ``own`` is the permission that its plugin
+    ``names`` has the command's names, after `folded`. ``own`` is the permission that its plugin
     requires.
     """
     if any(folded(name) in names for name in settings.off):

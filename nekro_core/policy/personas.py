@@ -68,7 +68,8 @@ class PersonaVersion(BaseModel):
 
 
 class Persona(BaseModel):
-    """A named persona. ``versions`` are oldest first. ``removed_at`` is 0 unless it was removed."""
+    """A named persona. ``versions`` are oldest first. ``removed_at`` is the time at which the
+    persona was removed, or 0."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -78,7 +79,7 @@ class Persona(BaseModel):
 
     @property
     def newest(self) -> PersonaVersion:
-        """The version in force."""
+        """The version that chats use: the one that was saved last."""
         return self.versions[-1]
 
     @property
@@ -88,7 +89,8 @@ class Persona(BaseModel):
 
 
 class PersonaLibrary:
-    """The personas of a data folder. A change is in force when the method that makes it returns.
+    """The personas of a data folder. When a method that changes a persona returns, chats already
+    use the change.
 
     Args:
         data: The data folder. The files are in its folder ``personas``, which is made at the first
@@ -114,7 +116,7 @@ class PersonaLibrary:
         self._look()
 
     def text(self, name: str) -> str | None:
-        """Return the text of a persona; None if there is none of this name."""
+        """Return the text of the persona ``name``; None if no persona in use has this name."""
         persona = self._find(name)
         return persona.newest.text if persona is not None and not persona.removed_at else None
 
@@ -124,7 +126,7 @@ class PersonaLibrary:
         return tuple(sorted(found, key=lambda each: each.name.casefold()))
 
     def get(self, name: str) -> Persona:
-        """Return a persona, also a removed one. Raises `UnknownPersona`."""
+        """Return a persona, even if it was removed. Raises `UnknownPersona`."""
         persona = self._find(name)
         if persona is None:
             raise UnknownPersona(f"there is no persona {name!r}")
@@ -253,8 +255,8 @@ class PersonaLibrary:
         self._tell()
 
     def _read_changed(self) -> None:
-        """Read the files whose size or time changed. If a file cannot be read, its last content
-        stays in force."""
+        """Read the files whose size or time changed. If a file cannot be read, chats keep using its
+        last readable content."""
         stamps = _stamps(self._folder)
         known = {path: each for path, each in self._known.items() if path in stamps}
         for path, stamp in stamps.items():
@@ -293,8 +295,8 @@ def _stamps(folder: Path) -> dict[Path, tuple[int, int]]:
 
 
 def _parsed(document: Document) -> Persona | None:
-    """Return the persona of a document; None if the document is broken, so that the next save
-    replaces it."""
+    """Return the persona of a document, or None if the document is broken. The next save of this
+    persona then replaces the broken document."""
     try:
         return Persona.model_validate_json(document.text)
     except ValidationError:
@@ -302,7 +304,8 @@ def _parsed(document: Document) -> Persona | None:
 
 
 def _read(path: Path) -> Persona:
-    """Read a file. Raises `OSError` and `ValueError`."""
+    """Read the persona of a file. Raises `OSError` if the file cannot be read, and `ValueError` if
+    its content is not a persona."""
     try:
         persona = Persona.model_validate(json.loads(path.read_text("utf-8")))
     except ValidationError as error:
@@ -319,7 +322,8 @@ def _plain(name: str) -> str:
 
 
 def _file_name(name: str) -> str:
-    """Return the name of a persona's file. Names that differ only in case have the same file."""
+    """Return the name of a persona's file. Two names that differ only in capital and small letters
+    give the same file name."""
     return f"{name.casefold()}.json"
 
 

@@ -38,7 +38,7 @@ class QuotaSources(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaUsage:
-    """A quota and its usage. ``whose`` is ``user``, ``chat`` or ``bot``."""
+    """A quota and its usage. ``whose`` says whose quota it is: ``user``, ``chat`` or ``bot``."""
 
     whose: str
     quota: Quota
@@ -75,9 +75,9 @@ async def quota_of_person(sources: QuotaSources, chat_key: ChatKey, user_id: str
 
 
 async def quota_of_chat(sources: QuotaSources, chat_key: ChatKey) -> QuotaUsage:
-    """Get the quota of a chat. The use of a chat's threads counts for the chat, since any person
-    can begin another thread. If the operator has set a quota for a thread, the thread is counted
-    separately."""
+    """Get the quota of a chat. What a chat's threads use counts for the chat. Otherwise a person
+    could get around the quota by beginning another thread. If the operator has set a quota for a
+    thread, the thread is counted separately."""
     own = sources.policies.conduct.book.chats.get(str(chat_key))
     own_quota = own is not None and any(value for _, value in own.chat_quota)
     place = chat_key if own_quota else without_thread(chat_key)

@@ -52,7 +52,7 @@ class ToolChoice:
 
     @classmethod
     def of(cls, rules: Mapping[str, Switch]) -> "ToolChoice":
-        """Return the choice of a table."""
+        """Return the choice that a table of the overrides makes."""
         return cls(tuple(sorted(rules.items())))
 
     def allows(self, tool: Tool) -> bool:
@@ -77,8 +77,8 @@ EVERY_TOOL = ToolChoice()
 
 
 class ToolChoices:
-    """The choices of all chats. Plugins are loaded before the overrides are read; until `use` is
-    called, each chat has all tools."""
+    """The choices of all chats. The overrides are read after the plugins are loaded, and then `use`
+    is called. Until then, each chat has all tools."""
 
     def __init__(self) -> None:
         self._of: Callable[[ChatKey], ToolChoice] = lambda _: EVERY_TOOL

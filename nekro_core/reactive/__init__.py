@@ -1,5 +1,5 @@
-"""Values that are recomputed when their inputs change, as in a spreadsheet. An input or a result
-may come from the network, a box or a model.
+"""Computes values that are computed again when their inputs change, as in a spreadsheet. An input
+or a result may come from the network, a box or a model.
 
 ::
 
@@ -16,5 +16,6 @@ may come from the network, a box or a model.
     follow.py       an iterator over the changes of a value
     errors.py       the errors
 
-The API follows "Integration with Common Tools Patterns" in the design document of the boxes.
+The API follows the chapter "Integration with Common Tools Patterns" of the design document of the
+boxes.
 """

@@ -32,8 +32,8 @@ from nekro_core.reactive.values import (
 T = TypeVar("T")
 
 Load = Callable[[InputSnapshot], Awaitable[T]]
-"""The function of a cell. It gets a private copy of the inputs; inputs that are None are left
-out."""
+"""The function of a cell. It gets a private copy of the inputs. The copy leaves out inputs that are
+None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,9 +84,10 @@ class AsyncCell(Node, Generic[T]):
         inputs: Plain data or reactive values by name, at most 32 MiB together (`MAX_INPUT`). An
             input that cannot be compared makes the cell fail with `BadInput`.
         name: The name of the cell in errors, and of its task.
-        needed: Inputs without which the cell is idle. None and empty values count as missing.
-        present: More inputs without which the cell is idle. Only None counts as missing; they may
-            be empty.
+        needed: The names of the inputs without which the cell is idle. None and empty values count
+            as missing.
+        present: The names of more inputs without which the cell is idle. Of these inputs, only None
+            counts as missing; an empty value does not.
         remember: How many outcomes the cell stores, each under its inputs. If the inputs change
             back to inputs with a stored outcome, ``load`` does not run again.
     """
@@ -246,7 +247,7 @@ class AsyncCell(Node, Generic[T]):
         return Glimpse(shown.state.result, shown.state.error, not shown.waiting)
 
     def _react(self) -> None:
-        """Called by reaktiv when the inputs or the outcomes may have changed."""
+        """The library reaktiv calls this when the inputs or the outcomes may have changed."""
         self._wants()
         self._outcomes.get()
         with untracked():

@@ -4,9 +4,9 @@
     └── ToolFailure
         └── ReactiveError
             ├── NoScope         a cell is made outside of a scope, or in a scope that has ended
-            ├── NotHere         a cell is made or set inside of a `computed`, which only reads
+            ├── NotHere         a cell is made or set inside of a `computed`, which may only read
             ├── Circle          a value depends on itself
-            ├── BadInput        an input is not plain data, so a change of it cannot be seen
+            ├── BadInput        an input is not plain data, so it cannot be compared
             ├── FetchFailed     the network gave no data
             ├── Unreadable      data from the network or a file is not text, or not JSON
             ├── CommandTimeout  a command in a box took too long; its box is destroyed

@@ -1,4 +1,5 @@
-"""Commands in boxes, as cells."""
+"""Runs commands in boxes. A cell holds the result of a command, and the command runs again when an
+input of the cell changes."""
 
 import json
 import shlex
@@ -25,7 +26,7 @@ OUTPUT: Final = 1024 * 1024
 MAX_FILE: Final = 16 * 1024 * 1024
 """Maximum number of bytes of a file that is read from a box."""
 _OUTPUTS: Final = frozenset({"text", "json", "bytes"})
-_END_S: Final = 10.0  # longest wait for the end of a box
+_END_S: Final = 10.0  # This is the longest wait for the end of a box, in seconds.
 
 Step: TypeAlias = str | Sequence[str]
 """A text for the shell, or a program with its arguments, which the shell does not interpret."""
@@ -71,7 +72,8 @@ class ExecResult:
 
 @dataclass(frozen=True, slots=True)
 class FileBindings:
-    """The files of a command: ``given`` are written before it runs, ``wanted`` are read after."""
+    """The files of a command. The files ``given`` are written before the command runs. The files
+    ``wanted`` are read after it."""
 
     given: Mapping[str, Any]
     wanted: Mapping[str, str]
@@ -114,9 +116,9 @@ def exec_(
 
     The cell is idle while there is no command or while the content of a file to write is None. The
     cell fails with `CommandTimeout` after ``timeout_s``. It fails with `OutputMissing` if the
-    command ends with 0 and has not written a requested file, with `ReactiveError` if the scope has
-    no boxes, and with the box's own errors. At most 8 such boxes (`BOXES_AT_ONCE`) run in one scope
-    at once; further commands wait.
+    command ends with 0 and has not written a requested file. It fails with `ReactiveError` if the
+    scope has no boxes, and with the box's own errors. At most 8 such boxes (`BOXES_AT_ONCE`) run in
+    one scope at once; further commands wait.
 
     Args:
         command: A text for the shell, or a list of steps. One shell runs the steps and stops after
@@ -179,7 +181,8 @@ async def fresh_box(source: PluginBoxSource | None, image: str) -> AsyncIterator
 async def run_command(
     box: Box, values: Mapping[str, Any], bindings: FileBindings, timeout_s: float
 ) -> ExecResult:
-    """Write the files, run the command, read the files. See `exec_`."""
+    """Write the given files into the box, run the command, and read the wanted files. See
+    `exec_`."""
     for path in bindings.given:
         await box.write_file(in_home(path), content_of(path, values[f"file:{path}"]))
     done = await box.execute(
@@ -201,12 +204,12 @@ async def run_command(
 
 
 def in_home(path: str) -> str:
-    """The absolute path in a box. A relative path begins in the home folder."""
+    """Return the absolute path in a box. A relative path begins in the home folder."""
     return path if path.startswith("/") else f"{HOME}/{path}"
 
 
 def _resolved_command(command: Any) -> Any:
-    """The command with the present values of its inputs; None while a step or argument is
+    """Return the command with the present values of its inputs; None while a step or argument is
     missing."""
     known = resolve(command)
     if isinstance(known, list):
@@ -234,7 +237,8 @@ def _step(step: Any) -> str:
 
 
 def content_of(path: str, value: Any) -> bytes:
-    """The bytes of a file: text as UTF-8, a dict or list as JSON. Raises `ReactiveError`."""
+    """Return the bytes to write to a file: text as UTF-8, a dict or list as JSON. Raises
+    `ReactiveError`."""
     match value:
         case str():
             return value.encode()

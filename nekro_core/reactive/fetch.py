@@ -1,4 +1,5 @@
-"""Data from the network as a cell."""
+"""Fetches data from the network. A cell holds the data, and fetches again when the address
+changes."""
 
 import json
 from typing import Any, Final, Literal
@@ -22,11 +23,11 @@ ms. More bytes are decoded in a thread."""
 def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> AsyncCell[Any]:
     """Fetch the body at an address. The cell is idle while there is no address.
 
-    The operator's limits for media apply: bytes, seconds, redirects. A host that the model's code
-    named must be allowed by the network rules of the chat's boxes. Any other host must have a
-    public address. The bot's own machine is never reached. The cell fails with `FetchFailed` if
-    there is no answer or the server answers with an error, and with `Unreadable` if the body does
-    not fit ``mode``.
+    The operator's limits for media apply: bytes, seconds, redirects. If the model's code named the
+    host, the network rules of the chat's boxes must allow it. Any other host must have a public
+    address. The bot's own machine is never reached. The cell fails with `FetchFailed` if there is
+    no answer or the server answers with an error, and with `Unreadable` if the body does not fit
+    ``mode``.
 
     Args:
         url: An ``http`` or ``https`` address.

@@ -1,4 +1,4 @@
-"""Cells that read or write files of long-lived boxes."""
+"""Makes cells that read or write files of long-lived boxes."""
 
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -35,7 +35,7 @@ class Written:
 
     Attributes:
         size: The size of the file in bytes.
-        ok: Always True, so that the result can be used like an `ExecResult`.
+        ok: Always True. With this attribute, the result can be used like an `ExecResult`.
     """
 
     size: int
@@ -52,9 +52,10 @@ def read_sandbox_file(
     """Read a file of a long-lived box. The cell is idle while ``sandbox`` or ``path`` is missing.
 
     The file is read again when an argument changes or ``after`` has a new value. A write to the
-    file does not cause this: pass the cell that writes the file as ``after``. The cell fails with
-    `BoxFileError`, also for a file over 16 MiB (`MAX_FILE`), and with `Unreadable` if the content
-    does not fit ``mode``. Raises `ReactiveError` for a name in a scope that has no named boxes.
+    file does not make it read again by itself. For that, pass the cell that writes the file as
+    ``after``. The cell fails with `BoxFileError`, also for a file over 16 MiB (`MAX_FILE`), and
+    with `Unreadable` if the content does not fit ``mode``. Raises `ReactiveError` for a name in a
+    scope that has no named boxes.
 
     Args:
         sandbox: A `SandboxHandle`, or the name of a box of the chat.
@@ -138,7 +139,8 @@ def _place(sandbox: Any) -> BoxHandle:
 
 @dataclass(frozen=True, slots=True)
 class _ByName:
-    """Finds a named box of the chat by its name. This scope did not make the box."""
+    """Finds a named box of the chat by its name. The scope does not own this box, so the scope's
+    end does not destroy it."""
 
     identity: Any
     boxes: OwnerBoxes

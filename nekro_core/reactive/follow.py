@@ -19,12 +19,14 @@ class LoopThread:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        # In the context of another thread, the code would find no running event loop.
+        # `call` runs functions in this context. In the context of another thread, a function would
+        # find no running event loop.
         self._context = contextvars.copy_context()
 
     def call(self, function: Callable[[], None]) -> None:
-        """Call a function in that thread: at once if the caller is in that thread, otherwise soon.
-        Does nothing if the event loop is closed."""
+        """Call a function in that thread. If the caller is in that thread, the function is called
+        at once. Otherwise the event loop calls it soon. Does nothing if the event loop is
+        closed."""
         if threading.get_ident() == self._thread:
             function()
         elif not self._loop.is_closed():
@@ -38,7 +40,8 @@ class Glimpse:
     Attributes:
         value: The value at that moment; None if there was none.
         error: What the computation raised; None otherwise.
-        final: Whether everything that the value depends on had ended.
+        final: True if all functions that the value depends on had ended, so that the value would
+            not change by itself.
     """
 
     value: Any

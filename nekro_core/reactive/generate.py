@@ -1,4 +1,5 @@
-"""A model's answer as a cell."""
+"""Asks a model. A cell holds the answer, and the model is asked again when an input of the cell
+changes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -26,8 +27,9 @@ class TextCell(AsyncCell[str]):
     (`partial`). It stores the last 16 answers (`REMEMBERED`), each under its request.
 
     Args:
-        answer: Gets the inputs and a function. It calls the function with the whole text so far
-            each time that the text grows, and returns the complete text.
+        answer: A function that asks the model. It gets the inputs and a second function. Each time
+            that the text grows, it calls the second function with the whole text so far. It returns
+            the complete text.
         inputs: The same as for `AsyncCell`; ``prompt`` must be among them.
         present: The same as for `AsyncCell`.
     """

@@ -55,9 +55,9 @@ class SandboxHandle:
     """A long-lived box that cells depend on. `sandbox` makes this object; the first use creates the
     box.
 
-    When the image changes, the old box is destroyed with its files, and its cells run again in a
-    new box. Making a handle raises `NoScope` outside of a scope and `NotHere` inside of a
-    `computed`. It raises `ReactiveError` if the scope's `Resources` lack what the handle needs:
+    When the image changes, the old box and its files are destroyed, and the cells of the handle run
+    again in a new box. Making a handle raises `NoScope` outside of a scope and `NotHere` inside of
+    a `computed`. It raises `ReactiveError` if the scope's `Resources` lack what the handle needs:
     ``pool`` for a handle with a name, ``boxes`` for a handle without a name.
 
     Args:
@@ -82,8 +82,8 @@ class SandboxHandle:
         self.identity = Computed(
             lambda: [id(self), self.name, self._image.get(), self._changes.get()]
         )
-        """The input of all cells of this box: this handle's id, the box's name, its image, and how
-        often the image has changed."""
+        """All cells of this box depend on this value: when it changes, they run again. It has this
+        handle's id, the box's name, its image, and how often the image has changed."""
         self._scope.own(self)
         self._effect = Effect(self._react)
 
@@ -194,7 +194,9 @@ class SandboxHandle:
         Returns:
             A context manager that gives the box. While it is open, the box does not sleep.
         """
-        del identity  # a cell with an old identity is being cancelled
+        # The identity need not be compared. If it is old, the cell that uses it is already being
+        # cancelled.
+        del identity
         async with AsyncExitStack() as stack:
             async with self._changing:
                 await self._make()
@@ -202,7 +204,7 @@ class SandboxHandle:
             yield used.box
 
     def close(self) -> None:
-        """Called when the scope ends. A box without a name is destroyed."""
+        """Release the box, because the scope ends. A box without a name is destroyed."""
         if self._closed:
             return
         self._closed = True
@@ -240,19 +242,20 @@ class SandboxHandle:
         image, identity = self._image.get(), self.identity.get()
         if self._made_of not in (None, identity):
             await self._destroy()
-        # Store the identity before the box is made, because a cancelled call may leave a box.
+        # The identity is stored before the box is made, because a call that is cancelled may leave
+        # a box, which must be destroyed later.
         self._made_of = identity
         try:
             if image:
                 await self._boxes.create(self.name, image=image, sleep_after_s=SLEEP_AFTER_S)
         except ImageMismatch:
-            self._made_of = None  # this handle did not make the box and must not destroy it
+            self._made_of = None  # This handle did not make the box, so it must not destroy it.
             raise
 
     async def _destroy(self) -> None:
         try:
-            # This call is shielded from cancellation, because a box that is only partly destroyed
-            # would be used as the new box.
+            # This call is shielded from cancellation. If the destruction could stop halfway, the
+            # rest of the old box would be used as the new box.
             with anyio.CancelScope(shield=True):
                 await self._boxes.destroy(self.name)
         except (OSError, SandboxError) as error:
@@ -298,8 +301,8 @@ def _pool(resources: Resources, *, named: bool) -> SandboxPool:
 
 
 class _NoStorage:
-    """Storage that stores nothing. The boxes of a scope never outlive the process, so nothing of
-    them is written to disk."""
+    """A storage for the boxes of a scope. These boxes never outlive the process, so this storage
+    writes nothing to disk."""
 
     async def records(self, owner: str) -> Mapping[str, BoxRecord | None]:
         del owner
@@ -325,7 +328,8 @@ class _NoStorage:
 
 
 def _ephemeral_boxes(source: PluginBoxSource) -> OwnerBoxes:
-    """Boxes that never sleep and are not stored. The caller destroys them."""
+    """Return a maker of boxes that never sleep and are not stored. The caller destroys the
+    boxes."""
     return NamedBoxes(source, _NoStorage(), _EPHEMERAL, clock=time.monotonic).of("scope")
 
 

@@ -1,4 +1,5 @@
-"""The inputs of a cell: a private copy, and a key that changes when an input changes."""
+"""Reads the inputs of a cell. Makes a private copy of them, and a key that changes when an input
+changes."""
 
 import copy
 import hashlib
@@ -13,7 +14,8 @@ from nekro_core.reactive.values import Node, reading
 
 _DEPTH: Final = 64
 MAX_INPUT: Final = 32 * 1024 * 1024
-"""Maximum number of bytes of all inputs of a cell together. A fetch may return this many bytes."""
+"""Maximum number of bytes of all inputs of a cell together. It is as large as the largest body that
+a fetch may return."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +62,7 @@ def read_inputs(
 
 
 def resolve(value: Any, depth: int = 0) -> Any:
-    """A copy of a value, in which every `Readable` is replaced by its present value."""
+    """Return a copy of a value, in which every `Readable` is replaced by its present value."""
     if depth > _DEPTH:
         raise BadInput(f"an input is nested more than {_DEPTH} deep")
     match value:

@@ -1,4 +1,4 @@
-"""Tools that a model calls natively, and the loop that runs its calls."""
+"""Defines tools that a model calls natively, and the loop that runs the model's calls."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -36,9 +36,9 @@ class ModelTool:
         name: The name that the model uses. The tool must be offered under the same key.
         description: The text about the tool that the model reads.
         parameters: The JSON schema of its arguments, an object.
-        call: Gets the arguments as the model wrote them, unchecked, and returns a text. If the text
-            has more than 64 Ki characters (`MAX_RESULT`), the model gets its beginning and its end.
-            If the function raises, the model reads the error as the result.
+        call: The function. It gets the arguments as the model wrote them, unchecked, and returns a
+            text. If the text has more than 64 Ki characters (`MAX_RESULT`), the model gets its
+            beginning and its end. If the function raises, the model reads the error as the result.
         about: Plain data or a reactive value on which the tool's results depend, besides its
             arguments. It is an input of every cell that offers the tool.
     """
@@ -125,7 +125,7 @@ async def _call_tool(call: FunctionCall, tools: Mapping[str, ModelTool]) -> str:
         return await tool.call(call.arguments)
     except Exception as error:  # noqa: BLE001 - a tool may raise anything; the model reads it
         detail = str(error) if isinstance(error, _PUBLIC_ERRORS) else public_error_text(error)
-        # If the model gets no detail, the text of the error is only in the log.
+        # If the model gets no text of the error, only the log has it. So the log line is a warning.
         level = "DEBUG" if detail else "WARNING"
         logger.opt(exception=error).log(level, "{} failed for a model", call.name)
         return f"{call.name} failed with {type(error).__name__}{detail and f': {detail}'}"

@@ -44,7 +44,7 @@ class Resources:
 
 
 BOXES_AT_ONCE: Final = 8
-"""Maximum number of boxes of commands that run in one scope at once; more commands wait."""
+"""Maximum number of commands of one scope that have a box at the same time. Other commands wait."""
 
 
 class Closeable(Protocol):
@@ -61,7 +61,7 @@ class Scope:
     """Owns cells and boxes. `scope` makes it; it can be entered once.
 
     Args:
-        resources: What its cells use; None takes the resources of the outer scope.
+        resources: What the scope's cells use; None takes the resources of the outer scope.
     """
 
     def __init__(self, resources: Resources | None) -> None:
@@ -128,8 +128,8 @@ class Scope:
         tasks = self._tasks
         self._leave()
         tasks.cancel_scope.cancel()
-        # An error of the body is not passed to the task group, because the task group would wrap it
-        # in an exception group.
+        # An error of the ``with`` block is not passed to the task group, because the task group
+        # would wrap it in an exception group.
         await tasks.__aexit__(None, None, None)
 
     # ---- for its cells and boxes --------------------------------------------------------------
@@ -146,7 +146,7 @@ class Scope:
         return self._tasks
 
     def own(self, owned: Closeable) -> None:
-        """Close a cell, box or inner scope when this scope ends.
+        """Register a cell, box or inner scope. This scope closes it when the scope ends.
 
         Args:
             owned: An object whose ``close()`` returns without waiting.
@@ -278,8 +278,9 @@ def scope(source: AgentCtx | Resources | None = None) -> Scope:
     with ``with``.
 
     Args:
-        source: The context of a tool's handler, which gives the cells the bot's boxes, model and
-            network rules; or `Resources`. None takes the resources of the outer scope.
+        source: The context of a tool's handler, or `Resources`. With a context, cells use the bot's
+            boxes and model, and obey the network rules of the tool call. None takes the resources
+            of the outer scope.
 
     Returns:
         The scope, to be entered once; entering it again raises `NoScope`.
@@ -298,7 +299,8 @@ def scope(source: AgentCtx | Resources | None = None) -> Scope:
 
 
 def current_scope() -> Scope:
-    """The scope that would own a cell made by the caller. Raises `NoScope` outside of a scope."""
+    """Return the scope that would own a cell if the caller made one now. Raises `NoScope` outside
+    of a scope."""
     current = _current.get()
     if current is None:
         raise NoScope("cells that run something live in a scope: `async with scope(_ctx):`")
@@ -311,6 +313,6 @@ async def settled() -> None:
 
 
 async def idle() -> None:
-    """Let other tasks run once. Computed values are always up to date when they are read. To wait
-    for running cells, use `settled`."""
+    """Let other tasks run once. This is not needed before a computed value is read, because such a
+    value is always up to date. To wait for running cells, use `settled`."""
     await anyio.lowlevel.checkpoint()

@@ -1,7 +1,7 @@
-"""Values on which other values depend: `cell` holds a value, `computed` derives a value.
+"""Makes values on which other values depend. `cell` holds a value, and `computed` derives a value.
 
 A `computed` depends on the values that it reads. An `AsyncCell` depends on its inputs. The library
-reaktiv stores these dependencies. This module adds two things: an error is stored like a value, and
+reaktiv stores these dependencies. This module adds two things. An error is stored like a value. And
 each value says whether it is final or depends on a function that still runs.
 """
 
@@ -23,7 +23,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Readable(Protocol[T_co]):
-    """Something with a value that may change: a cell, a computed value, an `AsyncCell`."""
+    """An object with a value that may change: a cell, a computed value or an `AsyncCell`."""
 
     def __call__(self) -> T_co:
         """Read the value; the same as `get`.
@@ -98,7 +98,8 @@ def read(node: Node, signal: reaktiv.Signal[T]) -> T:
     except RuntimeError as error:
         if type(error) is not RuntimeError:
             raise
-        # reaktiv itself found the circle, when it checked whether it must compute the value.
+        # Here reaktiv itself has found the circle, when it checked whether it must compute the
+        # value again.
         node.in_circle = True
         raise _circle(node) from None
 

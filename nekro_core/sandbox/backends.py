@@ -47,7 +47,7 @@ async def open_backend(
 ) -> Backend:
     """Open the first backend that passes its self-check. The backend's tasks run in ``tasks``.
 
-    The caller closes the backend before ``tasks`` ends. ``owner`` is as in `make_backends`. If no
+    The caller closes the backend before ``tasks`` ends. `make_backends` describes ``owner``. If no
     backend passes, raises `BackendUnavailable` with every failed check and its remedy.
     """
     failures: list[str] = []
@@ -81,7 +81,8 @@ def _make(
 ) -> Backend:
     if name is BackendName.JAIL:
         return JailBackend(settings, tasks, clock)
-    # Imported here, so that a bot without the docker backend does not spend time on this import.
+    # This import takes time. It is inside the function so that a bot without the docker backend
+    # does not need it.
     from nekro_core.sandbox.docker.backend import DockerBackend  # noqa: PLC0415
 
     return DockerBackend(settings, tasks, clock, owner)

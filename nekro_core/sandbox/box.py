@@ -1,4 +1,5 @@
-"""The contract between callers that want code executed and backends that isolate this code.
+"""Defines the contract between two sides: callers that want code executed, and backends that
+isolate this code.
 
 A *backend* makes *boxes*. A box stores files and executes *runs*, one at a time. A run receives its
 code in pieces, each of whole top-level statements. The code can call functions of the host. A run
@@ -46,8 +47,8 @@ class BackendUnavailable(SandboxError):
 
 
 class BoxesFull(BackendUnavailable):
-    """All boxes together use too much memory (`memory_limit`), and no memory became free in
-    time."""
+    """All boxes together use too much memory (see the module `memory_limit`), and no memory became
+    free in time."""
 
 
 class ImageUnavailable(SandboxError):
@@ -92,7 +93,7 @@ class RunLimits:
     """Wall time in which the guest's code runs. The time in which it waits for more source or for
     the answer to a call does not count."""
     output_bytes: int = 256 * 1024
-    """Limit of stdout and stderr together. Output beyond it is dropped, and
+    """Limit of stdout and stderr together, in bytes. Output beyond this limit is dropped, and
     `RunResult.output_truncated` is set."""
     calls: int = 1000
     """Allowed number of tool calls. The first call beyond this number ends the run."""
@@ -105,7 +106,7 @@ class RunLimits:
 class GuestFunction:
     """A function of the host that the guest can call.
 
-    ``names`` are its names in the guest's globals, plain or dotted (``send_image``,
+    ``names`` has its names in the guest's globals, plain or dotted (``send_image``,
     ``chat.send_image``). `GuestCall.name` is always the first of them. ``help()`` shows
     ``signature`` and ``doc``. The host validates the arguments of a call, the guest does not.
     """
@@ -136,8 +137,8 @@ class GuestCall:
 @dataclass(frozen=True, slots=True)
 class CallReturn:
     """Answer to a call: the call returns this value to the guest. The value may be any object that
-    can be pickled. If the guest cannot import the object's class, it gets a plain object with the
-    same data.
+    can be pickled. If the guest cannot import the object's class, the guest gets a plain object
+    with the same data.
 
     ``shown`` says whether the value is printed if the call is the last expression of the code.
     With ``checkpoint`` the value is never printed, and `RunResult.fresh_output` has only the output
@@ -161,7 +162,7 @@ class CallFailure:
 class EndRun:
     """Answer to a call: the run ends, even if its code tries to continue. In a run that keeps its
     globals, the call raises an exception in the guest. If this exception ends the code within 0.05
-    s, the globals survive for the next run."""
+    s, the next run gets the globals."""
 
 
 Answer = CallReturn | CallFailure | EndRun
@@ -324,9 +325,10 @@ class Box(Protocol):
         is given, such a stream is also written in full (up to 16 MiB) to the file ``spill_to`` plus
         ``.stdout`` or ``.stderr``. Missing folders are made.
 
-        Raises `BoxFileError` if the command did not start: ``not_found`` and ``invalid_input`` are
-        about the working folder, or about the program if the command is a sequence; other codes
-        are ``permission_denied``, ``too_large`` and ``limit``. Raises `BoxesFull` and `BoxLost`.
+        Raises `BoxFileError` if the command did not start. The codes ``not_found`` and
+        ``invalid_input`` are about the working folder, or about the program if the command is a
+        sequence. Other codes are ``permission_denied``, ``too_large`` and ``limit``. Raises
+        `BoxesFull` and `BoxLost`.
         """
 
     def set_environment(self, variables: Mapping[str, str]) -> None:
@@ -336,14 +338,14 @@ class Box(Protocol):
         """
 
     async def status(self, path: str, *, follow: bool = True) -> FileStatus | None:
-        """The status of the file at ``path``, or None if there is no such file. ``follow`` says
-        whether to follow the link if ``path`` itself is one.
+        """Get the status of the file at ``path``, or None if there is no such file. If ``path`` is
+        a link, ``follow`` says whether to get the status of the link's target.
 
         Raises `BoxFileError` for a path outside the box's own folders, and `BoxLost`.
         """
 
     async def read_file(self, path: str, *, limit: int) -> bytes:
-        """The bytes of a regular file. The path is resolved inside the box.
+        """Read the bytes of a regular file. The path is resolved inside the box.
 
         Raises `BoxFileError` (``too_large`` above ``limit`` bytes) and `BoxLost`.
         """
@@ -369,7 +371,8 @@ class Box(Protocol):
     async def glob(
         self, pattern: str, *, working_dir: str = "/home/user", limit: int = 10_000
     ) -> GlobResult:
-        """The files and folders that match, relative to ``working_dir`` and sorted.
+        """Find the files and folders that match ``pattern``. The paths are sorted, and relative to
+        ``working_dir``.
 
         ``*`` and ``?`` and ``[...]`` match within one name, ``**`` matches any number of folders. A
         name that begins with a dot matches only if the pattern has a dot at this place. A link to a
@@ -393,7 +396,7 @@ class Box(Protocol):
         """
 
     async def unpack(self, path: str, pieces: AsyncIterable[bytes]) -> UnpackResult:
-        """Unpack the pieces of `pack`, so that the file or folder has the path ``path``. Missing
+        """Unpack the pieces of `pack`. The unpacked file or folder gets the path ``path``. Missing
         parent folders are made.
 
         If a file is unpacked and ``path`` is a folder, the file gets its old name in this folder.
@@ -438,7 +441,8 @@ class Box(Protocol):
 
     async def note_files(self) -> str:
         """Return the name of the present state of the files, for the argument ``since`` of
-        `export_changes`. Sends no files, because the caller already has them."""
+        `export_changes`. Unlike `export_changes`, this call sends no files. It is for a caller that
+        already has them."""
 
     async def import_files(self, archive: bytes) -> None:
         """Restore an archive of `export_files`: its regular files, its folders, and links that lead
@@ -481,7 +485,8 @@ class Backend(Protocol):
         """Start a box and check from inside how it is confined. A failed check raises no error."""
 
     async def images(self) -> tuple[str, ...]:
-        """The possible values of `BoxSpec.template`, sorted. Some are prepared at their first use.
+        """Return the possible values of `BoxSpec.template`, sorted. Some images are prepared at
+        their first use.
 
         ``python`` is always one of them. A name with a version (``python:3.11``, ``node:22``) is
         listed only if exactly this version is available.
@@ -493,12 +498,13 @@ class Backend(Protocol):
 
     @property
     def crowded(self) -> bool:
-        """Return True if callers should end idle boxes to free memory (`memory_limit`)."""
+        """Return True if callers should end idle boxes to free memory (see the module
+        `memory_limit`)."""
 
     @property
     def packages(self) -> BoxPackages | None:
-        """The packages that boxes can import in addition to the standard library; None if this
-        depends on the image alone."""
+        """The packages that boxes can import in addition to the standard library. None if only the
+        image of a box decides which packages it has."""
 
     async def aclose(self) -> None:
         """Destroy every box of this backend."""

@@ -1,4 +1,5 @@
-"""The Python packages that every box of the jail can import: numpy, pandas, matplotlib and others.
+"""Fetches the Python packages that every box of the jail can import: numpy, pandas, matplotlib and
+others.
 
 They are fetched once for a version of Python and a kind of machine, as wheels, into a folder that
 all boxes see read-only. The folder exists from the start and is empty at first. So a box that was
@@ -45,11 +46,12 @@ _COMPLETE = ".complete"
 _NEEDED_BYTES = 700 * 1024 * 1024
 """Free disk space that fetching needs: 80 MB of wheels, 230 MB unpacked, and compiled modules."""
 _PIP_S = 1800.0
-"""Time limit of pip in seconds: 80 MB at 50 kB/s."""
+"""Time limit of pip in seconds. At 50 kB/s, 80 MB of wheels take about this long."""
 _COMPILE_S = 900.0
 _LOOK_AGAIN_S = 1.0
 _FONT = "cvttf_NotoSansCJK_Regular"
-"""The bot's own package with a font for Chinese, Japanese and Korean."""
+"""The name of a Python package of the bot, which contains a font for Chinese, Japanese and
+Korean."""
 _FAMILIES = "#font.family: DejaVu Sans, Noto Sans CJK TC"
 _USUAL_FAMILY = re.compile(r"^#?font\.family:.*$", re.MULTILINE)
 """The line of matplotlib's settings that names the default fonts. In the file that comes with
@@ -79,8 +81,8 @@ class BoxPackages:
 
     Attributes:
         parent: The folder that holds the packages of all versions. Any user can read it.
-        executable: The Python of the boxes.
-        version: Its version.
+        executable: The path of the Python that runs in the boxes.
+        version: The version of this Python.
     """
 
     parent: Path
@@ -96,7 +98,7 @@ class BoxPackages:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that code can import; empty while the packages are not there."""
+        """The names that code can import; empty while the packages are not fetched."""
         return NAMES if (self.folder / _COMPLETE).is_file() else ()
 
     def prepare(self) -> Path:
@@ -110,9 +112,9 @@ class BoxPackages:
         return self.folder
 
     async def fetch(self, run: Run | None = None) -> None:
-        """Fetch the packages, if they are not there. Takes a minute or more. If another process
-        fetches them, this call waits for that process. If this call is cancelled, its child
-        processes are killed.
+        """Fetch the packages, if the folder does not have them yet. This takes a minute or more. If
+        another process fetches them, this call waits for that process. If this call is cancelled,
+        its child processes are killed.
 
         Args:
             run: Runs pip and the compiler; by default as child processes of low priority.
@@ -150,8 +152,9 @@ class BoxPackages:
                     "NEKRO_SANDBOX__PACKAGES=false"
                 )
             await anyio.to_thread.run_sync(_add_font, fetched)
-            # If compiling takes too long, the packages are used without compiled modules: then
-            # imports are slower. A module that cannot be compiled could not be imported either.
+            # If compiling takes too long, the packages are used without compiled modules, and
+            # imports are slower. An error of the compiler is ignored too: a module that cannot be
+            # compiled could not be imported anyway.
             with suppress(TimeoutError):
                 await run(self._compiler(fetched), _COMPILE_S)
             await anyio.to_thread.run_sync(self._show, fetched)

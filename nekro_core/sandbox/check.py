@@ -1,4 +1,4 @@
-"""The self-check of a backend: a run inside a box checks how the box is confined.
+"""Does the self-check of a backend: a run inside a box checks how the box is confined.
 
 The check is the same for every backend. The run inspects its own process, tries operations that
 must fail, and reports the results through a tool call.
@@ -124,7 +124,8 @@ async def check_box(
     """Run the probe in ``box``, and return one `Check` for each property that it must have.
 
     ``own_user_namespace`` says whether the backend gives each box a separate user namespace.
-    ``environment`` are the names of the variables that an image of the operator sets.
+    ``environment`` has the names of the variables that the image sets, if the operator chose the
+    image.
     """
     reports: list[Any] = []
 
@@ -189,7 +190,7 @@ def _judge(
     yield check("disk bounded", read.home_bytes, lambda: 0 < read.home_bytes <= spec.disk_bytes)
     strange = set(read.environment) - environment
     yield check("clean environment", sorted(strange), lambda: not strange)
-    # The five descriptors are 0, 1, 2, the run's channel, and the descriptor through which the
-    # probe lists the descriptors.
+    # A run may have five open descriptors: 0, 1, 2, the run's channel, and the descriptor through
+    # which the probe lists the descriptors.
     yield check("clean descriptors", read.descriptors, lambda: len(read.descriptors) <= 5)
     yield check("own processes only", read.processes, lambda: len(read.processes) <= 3)

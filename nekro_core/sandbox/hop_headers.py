@@ -24,8 +24,8 @@ headers that the section mentions. A message can name more such headers in its h
 ``Connection``."""
 
 _NEVER_NAMED = frozenset({b"host", b"content-length", b"cookie", b"set-cookie"})
-"""Headers that are forwarded even if ``Connection`` names them. They say where a message ends and
-which host or user it belongs to."""
+"""Headers that are forwarded even if ``Connection`` names them. These headers say where a message
+ends, and which host or user it belongs to. So the sender must not be able to remove them."""
 
 
 def end_to_end_headers(headers: Iterable[Header]) -> list[Header]:

@@ -7,9 +7,9 @@ uses 20 MB. So the real memory use of the boxes is measured, and the sum is limi
 - When the sum is above the share `_CROWDED` of the limit, new runs, commands and boxes wait. If no
   memory becomes free in time, they fail with `BoxesFull`. Meanwhile the callers of the backend read
   `Backend.crowded` and end idle boxes, beginning with the box that was unused longest.
-- When the sum is above the limit, the work of one box is ended. All boxes that work have equal
-  shares of the limit. The work of the box that uses most is ended, but only if this box uses more
-  than its share.
+- When the sum is above the limit, the work of one box is ended. All boxes in which work is going on
+  have equal shares of the limit. The work of the box that uses most is ended, but only if this box
+  uses more than its share.
 """
 
 import logging
@@ -32,7 +32,8 @@ _MIB = 1024 * 1024
 
 
 def half_of_machine(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """Half of this machine's memory in bytes, or 2 GB if the kernel does not report it.
+    """Return half of this machine's memory in bytes, or 2 GB if the kernel does not report the
+    memory.
 
     The bot, its database, other programs and the kernel's caches need the other half.
     """
@@ -40,7 +41,8 @@ def half_of_machine(meminfo: Path = Path("/proc/meminfo")) -> int:
 
 
 def meminfo_bytes(field: str, meminfo: Path) -> int:
-    """A field of ``/proc/meminfo`` in bytes, or 0 if the kernel does not report this field."""
+    """Return a field of ``/proc/meminfo`` in bytes, or 0 if the kernel does not report this
+    field."""
     try:
         lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
         return int(lines[field].split()[0]) * 1024
@@ -52,7 +54,8 @@ class MeasuredBox(Protocol):
     """The part of a box that `MemoryLimit` needs."""
 
     used_bytes: int
-    """The memory of the box's processes, files and sockets at the last measurement."""
+    """How many bytes of memory the box's processes, files and sockets used at the last
+    measurement."""
 
     @property
     def busy(self) -> bool:
@@ -92,7 +95,7 @@ class MemoryLimit:
         return self.used > self.limit * _CROWDED
 
     def describe(self) -> str:
-        """A text about this limit, for an operator."""
+        """Describe this limit for an operator."""
         return f"all boxes together at most {self.limit // _MIB} MB"
 
     async def admit(self, box: MeasuredBox | None = None) -> None:
@@ -129,11 +132,11 @@ class MemoryLimit:
             return
         greediest = max(working, key=lambda box: box.used_bytes)
         if greediest.used_bytes <= self.limit / len(working):
-            return  # the idle boxes use too much; their callers end them soon
+            return  # The idle boxes use too much. Their callers end them soon.
         because = (
             f"all sandboxes together used more than {self.limit // _MIB} MB; "
             f"this one used the most, {greediest.used_bytes // _MIB} MB, and was stopped"
         )
         _log.warning("%s", because)
         greediest.end_work(because)
-        greediest.used_bytes = 0  # the next measurement sets it again
+        greediest.used_bytes = 0  # The next measurement sets the real number again.

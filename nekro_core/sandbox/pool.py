@@ -15,8 +15,8 @@ from nekro_core.sandbox.memory_limit import meminfo_bytes
 _log = logging.getLogger(__name__)
 
 _MEMORY_FOR_ONE = 512 * 1024 * 1024
-"""A machine needs this much free memory for each ready box. A box needs far less; the rest stays
-free for other programs."""
+"""For each ready box, the machine must have this many bytes of free memory. A box needs far less.
+The rest stays free for other programs."""
 _MOST = 4
 
 _PAUSE_AFTER_TAKING_S = 0.2
@@ -25,13 +25,14 @@ _LONGEST_PAUSE_S = 60.0
 
 
 def suggested_pool_size(meminfo: Path = Path("/proc/meminfo")) -> int:
-    """The number of boxes to keep ready, one to four, by the free memory of this machine."""
+    """Return the number of boxes to keep ready, one to four. It depends on the free memory of this
+    machine."""
     return max(1, min(_MOST, meminfo_bytes("MemAvailable", meminfo) // _MEMORY_FOR_ONE))
 
 
 class BoxPool:
-    """Keeps ``size`` boxes of one kind ready. An async context manager: leaving it ends the ready
-    boxes.
+    """Keeps ``size`` boxes of one kind ready. This is an async context manager; leaving it ends the
+    ready boxes.
 
     Each box is given to one caller only. This caller destroys the box; otherwise the box ends when
     the backend is closed.
@@ -53,7 +54,7 @@ class BoxPool:
 
     @property
     def idle_bytes(self) -> int:
-        """The memory of the ready boxes."""
+        """The memory of the ready boxes, in bytes."""
         return sum(box.idle_bytes for box in self._ready if box.alive)
 
     async def settled(self) -> None:
@@ -97,8 +98,8 @@ class BoxPool:
             if len(self._ready) >= self._size:
                 self._tried.set()
                 await self._wanted.wait()
-                # Making a box keeps a processor busy. The pause lets the caller's box begin its
-                # work first.
+                # Making a box keeps a processor busy. During this pause, the box that a caller has
+                # just taken can begin its work.
                 await anyio.sleep(_PAUSE_AFTER_TAKING_S)
                 continue
             try:

@@ -14,7 +14,7 @@ class CommandOutput:
     head: bytes = b""
     tail: bytes = b""
     size: int = 0
-    """Number of bytes that were printed until the command ended."""
+    """How many bytes the command had printed when it ended."""
     path: str = ""
     """The file in the box with the full output, if a part is left out here."""
 
@@ -25,8 +25,8 @@ class CommandOutput:
 
     @property
     def text(self) -> str:
-        """The output as text, decoded with replacement. If output is left out, a line in the middle
-        says how much."""
+        """The output as text. Bytes that are not valid UTF-8 are replaced. If output is left out, a
+        line in the middle says how much."""
         if not self.truncated:
             return (self.head + self.tail).decode("utf-8", "replace")
         left_out = self.size - len(self.head) - len(self.tail)
@@ -41,7 +41,8 @@ def _text(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """How a command ended. ``exit_code`` is 128+N if signal N ended it, 124 after a timeout."""
+    """How a command ended. ``exit_code`` is 128+N if signal N ended the command, and 124 after a
+    timeout."""
 
     exit_code: int
     stdout: CommandOutput = CommandOutput()
@@ -102,7 +103,7 @@ class UnpackResult:
     path: str
     """The absolute path of the unpacked file or folder in the box."""
     bytes: int
-    """Bytes of the regular files together."""
+    """The size of all regular files together, in bytes."""
     files: int
     """Number of regular files."""
     skipped: tuple[SkippedPath, ...] = ()
@@ -112,9 +113,9 @@ class UnpackResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChanges:
     """The difference between a box's home folder and an earlier state. ``archive`` is for
-    `Box.import_files`: all files if ``whole`` is true, else the new and changed files. ``archive``
-    is empty if ``entries`` is 0. ``removed`` are paths that were deleted. ``state`` is the name of
-    the folder's present state."""
+    `Box.import_files`. It has all files if ``whole`` is true, and otherwise the new and changed
+    files. It is empty if ``entries`` is 0. ``removed`` has the paths that were deleted. ``state``
+    is the name of the folder's present state."""
 
     state: str
     whole: bool

@@ -20,8 +20,8 @@ from nekro_core.sandbox.settings import SandboxSettings
 _log = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_S = 600.0
-"""Longest pause between two attempts to open a backend: an attempt keeps a processor busy for a
-second."""
+"""Longest pause between two attempts to open a backend, in seconds. An attempt keeps a processor
+busy for a second."""
 
 
 def installation_id(folder: Path) -> str:
@@ -40,8 +40,8 @@ def installation_id(folder: Path) -> str:
 
 
 _FETCH_AFTER_S = 15.0
-"""Seconds from the first ready box to the fetch of the packages. Until then, the bot's start and
-its first answers have the processor for themselves."""
+"""When the first box is ready, the fetch of the packages begins after this many seconds. Until
+then, the bot's start and its first answers have the processor for themselves."""
 
 
 class BoxSupply:
@@ -74,10 +74,10 @@ class BoxSupply:
         first_pause_s: float = 5.0,
         fetch_packages: bool = False,
     ) -> AsyncIterator["BoxSupply"]:
-        """Open a supply; leaving the context destroys its boxes. If there are no boxes, ``report``
+        """Open a supply. Leaving the context destroys its boxes. If there are no boxes, ``report``
         is called with the reason, and again each time the reason changes.
 
-        ``owner`` is as in `open_backend`. With ``fetch_packages``, the packages of boxes
+        `open_backend` describes ``owner``. With ``fetch_packages``, the packages of boxes
         (`BoxPackages`) are fetched in the background if they are missing.
         """
         supply = cls(settings, first_pause_s)
@@ -89,7 +89,7 @@ class BoxSupply:
             yield supply
         finally:
             tasks.cancel_scope.cancel()
-            # `__aexit__` gets no arguments. If it got the error of the body, it would wrap the
+            # `__aexit__` does not get the error of the ``with`` block, because it would wrap this
             # error in an exception group.
             await tasks.__aexit__(None, None, None)
 
@@ -101,7 +101,7 @@ class BoxSupply:
 
     @property
     def pool_bytes(self) -> int:
-        """The memory of the ready boxes."""
+        """The memory of the ready boxes, in bytes."""
         return self._pool.idle_bytes if self._pool is not None else 0
 
     @property
@@ -144,7 +144,7 @@ class BoxSupply:
         return self._backend is not None and self._backend.crowded
 
     async def images(self) -> tuple[str, ...]:
-        """The image names that `take` accepts, sorted. Raises `BackendUnavailable`."""
+        """Return the image names that `take` accepts, sorted. Raises `BackendUnavailable`."""
         await self._decided.wait()
         if self._backend is None:
             raise BackendUnavailable(self._failure)
@@ -177,8 +177,9 @@ class BoxSupply:
         report: Callable[[str], None],
         owner: str,
     ) -> Backend:
-        """Try until a backend passes its self-check. A first attempt can fail because the machine
-        is busy for a moment, or because the Docker engine starts later than the bot."""
+        """Try again and again until a backend passes its self-check. The first attempt may fail
+        because the machine is busy for a moment, or because the Docker engine starts later than the
+        bot."""
         pause_s = self._pause_s
         while True:
             try:
@@ -193,7 +194,7 @@ class BoxSupply:
 
 
 async def _fetch_packages(packages: BoxPackages) -> None:
-    """Fetch the packages of boxes if they are not there."""
+    """Fetch the packages of boxes if they were not fetched before."""
     if packages.names:
         return
     await anyio.sleep(_FETCH_AFTER_S)

@@ -1,4 +1,5 @@
-"""Files below ``/app/uploads``: the host writes them into a box, and the box's code only reads."""
+"""Counts and limits the files below ``/app/uploads``. The host writes these files into a box, and
+the box's code can only read them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,8 @@ UPLOADS = "/app/uploads"
 
 
 class Uploads(Protocol):
-    """Writes files to a place where the guest can read them and cannot change them."""
+    """Writes files to a folder of a box, in which the box's code can read them but not change
+    them."""
 
     async def write(self, path: str, data: bytes) -> None:
         """Replace the file at ``path`` below ``/app/uploads``. Raises `BoxFileError`."""
@@ -40,8 +42,8 @@ class UploadQuota:
 
 
 class BoxUploads:
-    """Counts the bytes of one box's uploads. ``limit`` is the limit of this box in bytes. ``room``
-    counts the uploads of all boxes and has their common limit."""
+    """Counts the bytes of one box's uploads. ``limit`` is the maximum for this box in bytes.
+    ``room`` counts the uploads of all boxes and has the maximum for all of them together."""
 
     def __init__(self, limit: int, room: UploadQuota) -> None:
         self._limit = limit
@@ -52,8 +54,9 @@ class BoxUploads:
 
     @contextmanager
     def growing(self, parts: tuple[str, ...], size: int) -> Iterator[None]:
-        """Reserve ``size`` bytes for a file, which may replace a file of the same name. If the body
-        fails, the bytes are free again. Raises `BoxFileError` if a limit is reached."""
+        """Reserve ``size`` bytes for a file, which may replace a file of the same name. If the
+        ``with`` block fails, the bytes are free again. Raises `BoxFileError` if a limit is
+        reached."""
         before = self._sizes.get(parts, 0)
         more = size - before
         if self._used + more > self._limit:

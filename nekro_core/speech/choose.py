@@ -15,8 +15,8 @@ class FallbackSpeaker:
     """A `Speaker` that tries several other speakers in order.
 
     A speaker that lacks the wanted voice, or a voice for the text's language, raises
-    `VoiceUnknown`. Only then is the next speaker tried. Any other error is raised, so that a broken
-    engine is noticed.
+    `VoiceUnknown`. Only then is the next speaker tried. Any other error is raised, so that people
+    notice a broken engine.
     """
 
     def __init__(self, speakers: Sequence[Speaker]) -> None:
@@ -26,7 +26,7 @@ class FallbackSpeaker:
         self.name = "+".join(speaker.name for speaker in speakers)
 
     async def voices(self) -> tuple[VoiceInfo, ...]:
-        """The voices of all speakers, in the order of the speakers."""
+        """List the voices of all speakers, in the order of the speakers."""
         return tuple([info for speaker in self._speakers for info in await speaker.voices()])
 
     async def speak(self, text: str, *, voice: str | None = None, speed: float = 1.0) -> Speech:

@@ -1,4 +1,5 @@
-"""The voice engine edge-tts: natural voices of many languages, online.
+"""Speaks with the voice engine edge-tts. It is an online service with natural voices in many
+languages.
 
 The service sends only MP3, which is converted to WAV. The conversion needs FFmpeg's library, which
 the extra ``edge`` installs.
@@ -90,7 +91,7 @@ class EdgeSpeaker:
         return Speech(wav=sound.data, seconds=sound.seconds, voice=chosen)
 
     async def aclose(self) -> None:
-        """Do nothing: no resource is held."""
+        """Do nothing, because this speaker keeps no connection or process."""
 
 
 def _library() -> Any:

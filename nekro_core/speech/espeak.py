@@ -1,4 +1,5 @@
-"""The voice engine espeak-ng: small, offline, for any language. It does not sound natural."""
+"""Speaks with the voice engine espeak-ng. The engine is small, works offline and knows most
+languages, but it does not sound natural."""
 
 import difflib
 from collections.abc import Sequence
@@ -16,8 +17,8 @@ from nekro_core.speech.text import clean_text, language_of
 from nekro_core.speech.wav import PcmSound, write_wav
 
 _WORDS_A_MINUTE = 165
-"""The normal speed in words a minute. It is slower than espeak's default of 175, so that it is
-easier to follow."""
+"""The normal speed in words a minute. It is slower than espeak's default of 175, because people can
+follow it more easily."""
 _MOST_SECONDS = 600.0
 """The longest sound in seconds. A text of 2,000 digits, which is read as one number, would be far
 longer."""
@@ -29,8 +30,8 @@ _TAGS = {"en-us": "en-US", "cmn": "zh", "en-gb": "en-GB", "pt-br": "pt-BR"}
 
 
 class EspeakSpeaker:
-    """A `Speaker` that uses espeak-ng's C library in its own process: the library has one state per
-    process and is not thread-safe.
+    """A `Speaker` that uses espeak-ng's C library in its own process, because the library has one
+    state per process and is not thread-safe.
 
     The default ``voice`` speaks texts in its language. For other texts, a voice of their language
     is chosen. A voice is named by its language (``en-us``, ``cmn``, ``ja``; ``zh`` and ``zh-CN``
@@ -104,8 +105,8 @@ class EspeakSpeaker:
             default = self._resolve(self._default, names)
             if languages[default.partition("+")[0]].partition("-")[0] == language:
                 return default
-        # If the language has no voice, the English voice reads the text: a strange sound is better
-        # than none.
+        # If the language has no voice, the English voice reads the text. A strange sound is better
+        # than silence.
         return _find(language, names) or _find("en", names) or names[0]
 
     def _resolve(self, voice: str, names: Sequence[str]) -> str:
@@ -123,8 +124,9 @@ class EspeakSpeaker:
 
 
 def _find(tag: str, names: Sequence[str]) -> str | None:
-    """Find the voice for a language tag: the voice of the whole tag; if there is none, the voice of
-    its language without a region; if there is none, a voice of its language with any region."""
+    """Find the voice for a language tag. The best one is the voice of the whole tag. The second
+    best is the voice of its language without a region. The third best is a voice of its language
+    with any region."""
     plain = tag.partition("-")[0]
     for wanted in (_CODES.get(tag, tag), _CODES.get(plain, plain), f"{plain}-{plain}"):
         if wanted in names:

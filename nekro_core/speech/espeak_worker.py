@@ -1,4 +1,5 @@
-"""A program that uses espeak-ng through ctypes. Only `nekro_core.speech.espeak` runs it.
+"""Speaks with espeak-ng, which it calls through ctypes. This is a program that only
+`nekro_core.speech.espeak` runs.
 
 Source of names and numbers: ``speak_lib.h`` of espeak-ng 1.52.
 """
@@ -11,8 +12,11 @@ from typing import Any
 from nekro_core.speech.japanese import to_kana
 from nekro_core.system.workers.loop import Answer, serve
 
-_SYNCHRONOUS = 2  # AUDIO_OUTPUT_SYNCHRONOUS: the callback gets the samples during the call
-_DO_NOT_EXIT = 0x8000  # espeakINITIALIZE_DONT_EXIT: report a failure, do not end the process
+# This is AUDIO_OUTPUT_SYNCHRONOUS: the callback gets the samples during the call.
+_SYNCHRONOUS = 2
+# This is espeakINITIALIZE_DONT_EXIT: after a failure, the library returns an error and does not end
+# the process.
+_DO_NOT_EXIT = 0x8000
 _UTF8 = 1  # espeakCHARS_UTF8
 _CHARACTERS = 1  # POS_CHARACTER
 _RATE = 1  # espeakRATE, words a minute
@@ -47,14 +51,15 @@ class EspeakLibrary:
             raise OSError(f"espeak-ng does not start with the data in {data}")
         self._samples = bytearray()
         self._most_bytes = 0
-        # Keep a reference to the callback, because ctypes keeps none: the library must not call a
-        # function that was garbage-collected.
+        # Keep a reference to the callback, because ctypes keeps none. Otherwise the library would
+        # call a function that was garbage-collected.
         self._callback = _Callback(self._receive)
         self._library.espeak_SetSynthCallback(self._callback)
         self._library.espeak_ListVoices.restype = ctypes.POINTER(ctypes.POINTER(_Voice))
 
     def voices(self) -> dict[str, str]:
-        """Return the voices: language codes, each with the name that loads the voice.
+        """Return the voices. Each has a language code, and the name with which the library loads
+        the voice.
 
         Some voices, such as ``fr-fr``, cannot be loaded by their code, because the library compares
         the code with file names.
@@ -64,7 +69,7 @@ class EspeakLibrary:
         position = 0
         while listed[position]:
             voice = listed[position].contents
-            # The first byte is the priority, then follows the code.
+            # The first byte is the priority. The language code follows.
             code = voice.languages[1:].decode("ascii", "replace")
             names.setdefault(code, voice.identifier.decode("ascii", "replace"))
             position += 1

@@ -8,7 +8,7 @@ from nekro_core.speech.text import clean_text
 from nekro_core.speech.wav import NotWav, read_wav, write_wav
 
 _VOICES = ("alloy", "echo", "fable", "nova", "onyx", "shimmer")
-"""The voices of OpenAI's first speech model. Most servers accept the same names."""
+"""The names of the voices of OpenAI's first speech model. Most servers accept them."""
 _MOST_BYTES = 100_000_000
 
 

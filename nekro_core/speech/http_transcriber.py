@@ -16,7 +16,8 @@ MOST_BYTES = 24 * 1024 * 1024
 """The largest WAV file in bytes. OpenAI's limit for the whole request is 25 MB."""
 _MOST_ANSWER = 1024 * 1024
 _MOST_TEXT = 20_000
-"""The largest number of characters of a transcript: more than an hour of fast speech."""
+"""The largest number of characters of a transcript. More than an hour of fast speech fits into
+it."""
 _ABOUT_THE_SOUND = (400, 413, 415, 422)
 
 

@@ -1,7 +1,7 @@
 """Converts kanji to kana, for engines that cannot read Japanese.
 
 espeak-ng says "Chinese letter" for a kanji, and also spells the kana next to kanji. MeCab with the
-IPA dictionary knows how kanji are read, and where は is read "wa" and へ is read "e". It reads
+IPA dictionary knows how kanji are read, and where は is read "wa" and へ is read "e". MeCab reads
 names and some counters wrong.
 """
 

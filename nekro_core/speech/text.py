@@ -11,8 +11,8 @@ _CODE_MARKS = re.compile(r"[`*_#>|~]{1,}")
 _SPACES = re.compile(r"\s+")
 
 # The first entry whose pattern occurs in the text decides the language. Scripts that several
-# languages use come later: kana is before Han, because Japanese has both. Letters that only one
-# language has come before the whole script.
+# languages use come later. For example, kana is before Han, because Japanese has both. Letters that
+# only one language has come before the script that they belong to.
 _LANGUAGE_MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (language, re.compile(pattern))
     for language, pattern in (
@@ -54,8 +54,8 @@ _LANGUAGE_MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 
 def clean_text(text: str) -> str:
-    """Return the text that an engine gets: without control characters, lone surrogates, emoji and
-    markup signs.
+    """Return the text that an engine gets. Control characters, lone surrogates, emoji and markup
+    signs are removed.
 
     Raises `TextUnspeakable` if nothing is left to speak, or for more than 2,000 characters.
     """
@@ -63,8 +63,8 @@ def clean_text(text: str) -> str:
         raise TextUnspeakable(
             f"{len(text)} characters are too long to speak: send at most {MAX_CHARACTERS:,} at once"
         )
-    # Apply NFKC first, so that half-width kana and full-width letters are read like normal kana and
-    # letters.
+    # NFKC is applied first, so that half-width kana and full-width letters are read like normal
+    # kana and letters.
     text = unicodedata.normalize("NFKC", _without_surrogates(text))
     text = "".join(character if _is_spoken(character) else " " for character in text)
     text = _SPACES.sub(" ", _CODE_MARKS.sub(" ", text)).strip()

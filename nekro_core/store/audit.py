@@ -14,9 +14,10 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
-    """One action of an operator. ``outcome`` is empty while it runs, and stays empty if the process
-    was killed meanwhile. Values are JSON. ``undone_by`` is the entry of the action that undid this
-    action; 0 if there is none."""
+    """One action of an operator. ``outcome`` is empty while the action runs. It stays empty if the
+    bot's process was killed meanwhile. ``parameters``, ``old``, ``new`` and ``undo_parameters``
+    are JSON, or empty. ``undone_by`` is the number of the entry of
+    the action that undid this action; 0 if there is none."""
 
     entry_id: int
     at: float
@@ -98,7 +99,7 @@ class AuditRepository:
         )
 
     async def mark_undone(self, entry_id: int, by: int) -> None:
-        """Store that the action with the entry ``by`` undid this change."""
+        """Store that another action, whose entry is ``by``, undid this action."""
         await self._database.write(
             SqlStatement("UPDATE audit_log SET undone_by = ? WHERE id = ?", (by, entry_id))
         )
@@ -120,10 +121,11 @@ class AuditRepository:
         """List the newest entries, newest first, at most 500.
 
         Args:
-            before: An entry's number: list only entries before it. 0 for the newest.
-            actor: Only entries of this person; empty for all.
-            area: Only actions of this area, for example ``chats``; empty for all.
-            subject: Only changes of this thing; empty for all.
+            before: An entry's number. Only entries before it are listed. 0 lists the newest
+                entries.
+            actor: The person whose entries are listed; empty for all people.
+            area: The area whose actions are listed, for example ``chats``; empty for all areas.
+            subject: The thing whose changes are listed; empty for all things.
             limit: The largest number of entries.
 
         Returns:

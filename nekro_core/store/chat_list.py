@@ -13,11 +13,11 @@ from nekro_core.store.statistic_rows import DAY_S, Dimension, Period
 from nekro_core.store.values import PRICED, Usage
 
 MAX_PAGE = 500
-"""Maximum number of chats, members or messages of one call."""
+"""Maximum number of chats, members or messages that one call returns."""
 _MOST_NAMED = 2_000
 """A search by name lists the private chats of at most this many people."""
 _ROLES_WITHIN = 2_000
-"""Number of newest messages of a chat from which the roles of its members are read."""
+"""The roles of a chat's members are read from this many of the chat's newest messages."""
 LINE_COLUMNS = ", ".join((*INSERT.columns, "decision", "decision_detail", "turn_id"))
 """The columns of `line_of`."""
 
@@ -68,7 +68,7 @@ class ChatMember:
             written for a long time.
         messages: How many messages the person wrote, of all time.
         day: What the person's turns in this chat used in the last 24 hours.
-        ever: What they used of all time.
+        ever: What the person's turns in this chat used, of all time.
     """
 
     user_id: str
@@ -157,7 +157,7 @@ class ChatListRepository:
 
     async def members(self, chat_key: ChatKey, *, limit: int = 200) -> list[ChatMember]:
         """List the people who wrote in a chat or woke its turns. The people who wrote the most
-        messages are first. What happened in the last seconds is not counted yet."""
+        messages are first. Messages and turns of the last seconds may not be counted yet."""
         rows = await self._database.read(
             "SELECT * FROM statistics WHERE period = ? AND dimension = ? AND name = ? "
             "ORDER BY messages DESC, member LIMIT ?",
@@ -184,8 +184,9 @@ class ChatListRepository:
     async def history(
         self, chat_key: ChatKey, *, before: int = 0, after: int = 0, limit: int = 50
     ) -> list[HistoryLine]:
-        """Get records of a chat, oldest first: the newest before the record ``before``, or the
-        oldest after the record ``after``. If both are 0, get the newest records of the chat."""
+        """Get records of a chat, oldest first. With ``before``, they are the newest records before
+        that record. With ``after``, they are the oldest records after that record. If both are 0,
+        they are the newest records of the chat."""
         after_only = bool(after) and not before
         rows = await self._database.read(
             f"SELECT {LINE_COLUMNS} FROM messages WHERE chat_key = ? AND seq > ? AND seq < ? "
@@ -249,7 +250,8 @@ class ChatListRepository:
         )
 
     async def _people_named(self, text: str) -> frozenset[tuple[str, str]]:
-        # SQLite's LIKE ignores the case of letters. It takes half the time of LIKE with LOWER.
+        # SQLite's LIKE ignores the case of letters. So LOWER is not needed, and the query takes
+        # half the time.
         like = "ILIKE" if self._database.dialect == "postgres" else "LIKE"
         rows = await self._database.read(
             f"SELECT instance, user_id FROM users WHERE name {like} ? ESCAPE '!' LIMIT ?",
@@ -296,13 +298,13 @@ class ChatListRepository:
 
 
 def line_of(row: Row) -> HistoryLine:
-    """Return the line of a row with `LINE_COLUMNS`."""
+    """Return the line that a row with the columns `LINE_COLUMNS` describes."""
     return HistoryLine(record=record_of(row), decision=decision_in(row))
 
 
 def like_containing(text: str) -> str:
-    """Return the ``LIKE`` pattern, with ``!`` as its escape character, of texts that contain
-    ``text``."""
+    """Return the pattern for ``LIKE`` that matches all texts that contain ``text``. Its escape
+    character is ``!``."""
     for special in "!%_":
         text = text.replace(special, f"!{special}")
     return f"%{text}%"

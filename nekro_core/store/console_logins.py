@@ -6,8 +6,8 @@ from nekro_core.store.console_people import COLUMNS, ConsolePerson, person_of
 from nekro_core.store.database import Database, Row, SqlStatement
 
 USED_EVERY_S = 60.0
-"""The time at which a session or token was last used is written at most once in this many seconds.
-So a page that makes many requests causes one write a minute."""
+"""The time of the last use of a session or token is written at most once in this many seconds. So a
+page that makes many requests causes only one write a minute."""
 MOST_SESSIONS = 50
 """Maximum number of sessions of one person. A further login ends the session that was used least
 recently."""
@@ -15,8 +15,8 @@ recently."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleSession:
-    """A browser that is logged in. Times are seconds since 1970. ``address`` and ``user_agent`` are
-    those of the login."""
+    """A browser that is logged in. Times are seconds since 1970. ``address`` and ``user_agent``
+    come from the request of the login."""
 
     session_id: int
     person_id: int
@@ -29,15 +29,15 @@ class ConsoleSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleToken:
-    """A token of the HTTP API, without the token itself. Times are seconds since 1970; ``expires``
-    and ``last_used`` are 0 for never.
+    """Describes a token of the HTTP API. It does not contain the token itself. Times are seconds
+    since 1970; ``expires`` and ``last_used`` are 0 for never.
 
     Attributes:
         token_id: The token's number.
         person_id: The person who made it.
         prefix: The beginning of the token, by which people recognize it.
         name: What the person called it.
-        scopes: What it may do, such as ``turns:read``.
+        scopes: What a program with the token may do, such as ``turns:read``.
         created: When it was made.
         expires: When it stops working.
         last_used: When it was last used, exact to a minute.
@@ -105,7 +105,8 @@ class ConsoleSessionRepository:
     async def find(
         self, session_hash: str, now: float
     ) -> tuple[ConsoleSession, ConsolePerson] | None:
-        """Get a session that has not expired, with its person, if the person is active."""
+        """Get a session and its person. None if the session does not exist or has expired, or if
+        the person is not active."""
         rows = await self._database.read(
             "SELECT s.id AS session_id, s.created AS began, s.last_used, s.expires, s.address, "
             f"s.user_agent, {COLUMNS} FROM console_sessions s JOIN console_people p "
@@ -145,7 +146,7 @@ class ConsoleSessionRepository:
         return int(rows[0]["person_id"]) if rows else None
 
     async def end(self, session_id: int) -> bool:
-        """End a session. False if there is none."""
+        """End a session. Returns False if there is no such session."""
         (rows,) = await self._database.write(
             SqlStatement("DELETE FROM console_sessions WHERE id = ? RETURNING id", (session_id,))
         )
@@ -199,7 +200,8 @@ class ConsoleTokenRepository:
         )
 
     async def find(self, token_hash: str, now: float) -> tuple[ConsoleToken, ConsolePerson] | None:
-        """Get a token that has not expired, with its person, if the person is active."""
+        """Get a token and its person. None if the token does not exist or has expired, or if the
+        person is not active."""
         rows = await self._database.read(
             "SELECT t.id AS token_id, t.prefix, t.name AS token_name, t.scopes, "
             f"t.created AS began, t.expires, t.last_used, {COLUMNS} FROM console_tokens t "
@@ -237,7 +239,7 @@ class ConsoleTokenRepository:
         return _token_of(rows[0]) if rows else None
 
     async def revoke(self, token_id: int) -> bool:
-        """Delete a token. False if there is none."""
+        """Delete a token. Returns False if there is no such token."""
         (rows,) = await self._database.write(
             SqlStatement("DELETE FROM console_tokens WHERE id = ? RETURNING id", (token_id,))
         )

@@ -21,7 +21,7 @@ class ConsolePerson:
     """A person who may open the console.
 
     Attributes:
-        person_id: The person's number. It is never used again.
+        person_id: The person's number. No other person ever gets it.
         name: The name, by which the person logs in.
         role: The value of a `nekro_core.operator.roles.AccessRole`.
         state: Whether the person may log in.
@@ -53,12 +53,12 @@ _KEEPS_AN_OWNER = (
     "(role <> 'owner' OR state <> 'active' OR EXISTS (SELECT 1 FROM console_people o "
     "WHERE o.role = 'owner' AND o.state = 'active' AND o.id <> console_people.id))"
 )
-"""The condition of an UPDATE that disables a person or changes the person's role: if the person is
+"""The condition of an UPDATE that disables a person or changes the person's role. If the person is
 an active owner, there must be another active owner."""
 
 
 class ConsolePeopleRepository:
-    """The people of the console. There are few, so all of them may be read at once."""
+    """The people of the console. There are few people, so all of them may be read at once."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -73,7 +73,8 @@ class ConsolePeopleRepository:
         return await self._first("p.id = ?", person_id)
 
     async def named(self, name_key: str) -> ConsolePerson | None:
-        """Get a person by the compared form of their name."""
+        """Get a person by ``name_key``, which is their name in the form in which names are
+        compared."""
         return await self._first("p.name_key = ?", name_key)
 
     async def first_owner(self) -> ConsolePerson | None:
@@ -111,15 +112,16 @@ class ConsolePeopleRepository:
             raise UniqueConflict(f"the name {name!r} is taken: choose another one")
 
     async def change_role(self, person_id: int, role: str) -> bool:
-        """Change a role. False if no active owner would remain, or there is no such person."""
+        """Change a person's role. Returns False if no active owner would remain, or if there is no
+        such person."""
         keeps = "" if role == "owner" else f" AND {_KEEPS_AN_OWNER}"
         return await self._changed(
             f"UPDATE console_people SET role = ? WHERE id = ?{keeps}", role, person_id
         )
 
     async def disable(self, person_id: int) -> bool:
-        """Disable a person, and delete their sessions, tokens and invitation. False if no active
-        owner would remain, or there is no such person."""
+        """Disable a person, and delete their sessions, tokens and invitation. Returns False if no
+        active owner would remain, or if there is no such person."""
         gone = "(SELECT id FROM console_people WHERE id = ? AND state = 'disabled')"
         results = await self._database.write(
             SqlStatement(
@@ -135,7 +137,8 @@ class ConsolePeopleRepository:
         return bool(results[0])
 
     async def enable(self, person_id: int) -> bool:
-        """Let a disabled person log in again. A person who never had a password is invited."""
+        """Let a disabled person log in again. A person who has no password gets the state
+        `PersonState.INVITED`, but no invitation is made."""
         return await self._changed(
             "UPDATE console_people SET state = CASE WHEN password_hash = '' THEN 'invited' "
             "ELSE 'active' END WHERE id = ? AND state = 'disabled'",
@@ -159,7 +162,8 @@ class ConsolePeopleRepository:
         )
 
     async def invited(self, token_hash: str, now: float) -> ConsolePerson | None:
-        """Get the person of an invitation that has not expired. Does not use it up."""
+        """Get the person of an invitation that has not expired. The invitation can still be
+        used."""
         rows = await self._database.read(
             f"SELECT {COLUMNS} FROM console_people p JOIN console_invitations i "
             "ON i.person_id = p.id WHERE i.token_hash = ? AND i.expires > ? "
@@ -170,7 +174,7 @@ class ConsolePeopleRepository:
         return person_of(rows[0]) if rows else None
 
     async def accept(self, token_hash: str, password_hash: str, now: float) -> int | None:
-        """Use an invitation up: the person gets this password, and their sessions end.
+        """Use an invitation up. The person gets this password, and all sessions of the person end.
 
         Returns the person's number; None if the invitation was used, has expired or is not known.
         If two calls are made at the same time, only one succeeds.
@@ -246,7 +250,7 @@ class ConsolePeopleRepository:
         )
 
     async def use_recovery_code(self, person_id: int, code_hash: str) -> bool:
-        """Use a recovery code up. False if the person has no such code."""
+        """Use a recovery code up. Returns False if the person has no such code."""
         return await self._changed(
             "DELETE FROM console_recovery_codes WHERE person_id = ? AND code_hash = ?",
             person_id,
@@ -272,7 +276,7 @@ class ConsolePeopleRepository:
 
 
 def person_of(row: Row) -> ConsolePerson:
-    """Make a person from a row with `COLUMNS`."""
+    """Make a person from a row with the columns `COLUMNS`."""
     return ConsolePerson(
         person_id=row["person_id"],
         name=row["name"],

@@ -1,9 +1,9 @@
 """Reads from and writes to the database. One task commits all writes, in the order of their calls.
 
 A read goes straight to the engine. A write is queued. The task takes all queued writes and commits
-them together. A commit is the slow part on SQLite; under load many writes share one commit. Without
-load, a write does not wait for other writes. Since writes are committed in the order of their
-calls, once a row is visible, no row with a lower number appears.
+them together. On SQLite, a commit is the slow part. Under load, many writes share one commit.
+Without load, a write does not wait for other writes. Writes are committed in the order of their
+calls. So when a reader sees a row, no row with a lower number appears later.
 
 SQL statements have ``?`` for values and use only syntax that both SQLite and PostgreSQL understand.
 """
@@ -50,8 +50,9 @@ class SqlStatement(NamedTuple):
 def upsert(
     table: str, row: Mapping[str, Value], *, key: Collection[str], fixed: Collection[str] = ()
 ) -> SqlStatement:
-    """Return the statement that inserts a row or, if a row with the same ``key`` exists, updates
-    that row except its ``fixed`` columns. The names of tables and columns must be constants."""
+    """Return the statement that inserts a row. If a row with the same ``key`` exists, the statement
+    updates that row, but not its ``fixed`` columns. The names of tables and columns must be
+    constants."""
     changed = (each for each in row if each not in key and each not in fixed)
     return SqlStatement(
         f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))}) "
@@ -64,7 +65,7 @@ def upsert(
 @dataclass(slots=True, eq=False)
 class _Write:
     """Statements that are committed together. If the caller is cancelled, only ``done`` is
-    cancelled; the write still happens."""
+    cancelled. The statements are still written."""
 
     statements: tuple[SqlStatement, ...]
     done: "asyncio.Future[list[Rows]]"
@@ -120,16 +121,17 @@ class Database:
         committed: Callable[[list[Rows]], None] | None = None,
         failed: Callable[[], None] | None = None,
     ) -> Awaitable[list[Rows]]:
-        """Queue statements that are committed together. They are queued when this method returns.
+        """Queue statements that are committed together. When this method returns, the statements
+        are queued.
 
         Await the result to get the rows of each statement. It raises `StoreError` if nothing was
         written. ``committed`` is called in the order of commits, before the caller continues, and
-        even if the caller was cancelled. ``failed`` is called if nothing was written, unless the
-        store was already closed. Neither callback may raise.
+        even if the caller was cancelled. ``failed`` is called if nothing was written. If the store
+        was already closed, it is not called. Neither callback may raise.
         """
         done: asyncio.Future[list[Rows]] = asyncio.get_running_loop().create_future()
         if len(self._waiting) >= self._queue:
-            # Refuse the write, so that a slow disk does not fill the memory.
+            # The queue is full. Refuse the write, so that a slow disk does not fill the memory.
             if failed is not None:
                 failed()
             slow = f"{len(self._waiting)} writes wait already: the disk is too slow, or it is held"
@@ -146,10 +148,10 @@ class Database:
     def write_later(self, take: Later) -> None:
         """Commit statements together with the next transaction, or after a second.
 
-        While the bot writes other transactions, these statements need no separate commit. ``take``
-        is called when the commit begins. It returns the statements, and it must not raise. A second
-        call with the same ``take`` before the commit changes nothing. If a statement fails, that is
-        logged and the statement is lost.
+        So while the bot writes other transactions, these statements need no commit of their own.
+        ``take`` is called when the commit begins. It returns the statements, and it must not raise.
+        A second call with the same ``take`` before the commit changes nothing. If a statement
+        fails, that is logged and the statement is lost.
         """
         self._later[take] = None
         if self._later_due is None:
@@ -196,7 +198,8 @@ class Database:
             results = await self._engine.commit([group.bound for group in groups])
         except StoreError as error:
             if len(writes) > 1 and not isinstance(error, StoreUnavailable):
-                # One of the writes is invalid: commit each alone, so that the others succeed.
+                # One of the writes is invalid. Each is now committed alone, so that the others
+                # succeed.
                 for write in writes:
                     await self._commit([write])
                 return
@@ -247,7 +250,8 @@ class _Group:
 
 
 def _mark_retrieved(done: "asyncio.Future[list[Rows]]") -> None:
-    """Mark an exception as retrieved. Otherwise asyncio logs it if the caller was cancelled."""
+    """Tell asyncio that somebody has seen the exception. Otherwise asyncio logs the exception if
+    the caller was cancelled."""
     if not done.cancelled():
         done.exception()
 
@@ -265,8 +269,8 @@ def _grouped(writes: Sequence[_Write]) -> list[_Group]:
 
 
 def _storable(text: str, no_nul: bool) -> str:
-    """Return the text with U+FFFD in place of lone surrogates and, for PostgreSQL, which cannot
-    store NUL, in place of NUL."""
+    """Return the text with U+FFFD in place of lone surrogates. With ``no_nul``, U+FFFD also
+    replaces NUL, which PostgreSQL cannot store."""
     if text.isascii():
         return text.replace("\0", "\ufffd") if no_nul else text
     try:

@@ -15,8 +15,9 @@ from nekro_core.store.database import Database, Row, SqlStatement
 _MOST_DETAIL = 200
 """Maximum number of characters of a detail that are stored."""
 _UNDECIDED = 2_000
-"""Number of newest messages in which messages without a decision of an earlier process are looked
-for. Decisions are written within a second, so there are few such messages."""
+"""An earlier process may have left messages without a decision. Only this many of the newest
+messages are searched for them. Decisions are written within a second, so there are few such
+messages."""
 _ROWS = 500
 """Maximum number of messages in one statement."""
 
@@ -113,8 +114,9 @@ class MessageDecision:
     """What the bot decided about a message.
 
     Attributes:
-        reason: Why it answered, or why not.
-        detail: Which name, plugin, command, notice or quota it was; empty if the reason needs none.
+        reason: Why the bot answered the message, or why not.
+        detail: More about the reason, such as the name, plugin, command, notice or quota; empty if
+            the reason needs no detail.
         turn_id: The turn that read the message as a part of its question; 0 if there is none.
     """
 
@@ -139,7 +141,8 @@ class DecisionRepository:
 
     async def of(self, seq: int) -> MessageDecision | None:
         """Get the decision about a message. Returns None if the bot has not decided yet, if the
-        message is the bot's own, or if a version of the bot without decisions received it."""
+        message is the bot's own, or if a version of the bot that did not store decisions received
+        it."""
         rows = await self._database.read(
             "SELECT decision, decision_detail, turn_id FROM messages WHERE seq = ?", seq
         )

@@ -28,7 +28,8 @@ _SELECT = f"SELECT {', '.join(f'd.{c}' for c in _INSERT.columns)} FROM deliverie
 
 
 class DeliveryRepository:
-    """A row for each platform call. Its state is committed before and after the call."""
+    """Stores a row for each platform call. The row's state is committed before and after the
+    call."""
 
     def __init__(
         self, database: Database, messages: MessageRepository, *, clock: Callable[[], float]
@@ -65,9 +66,10 @@ class DeliveryRepository:
     ) -> Awaitable[list[Rows]]:
         """Write a new state into the row and into the record in the chat's history.
 
-        The record also gets the platform's message id. A platform may send our own message back as
-        an echo; with the id, a later echo is recognized as a duplicate. An echo that arrived before
-        the platform's answer is marked as recalled, so that the message is shown once.
+        The record also gets the platform's message id. A platform may send the bot's own message
+        back as an echo. If the echo arrives later, it has the same id and is recognized as a
+        duplicate. If it arrived before the platform's answer, the echo is marked as recalled. So
+        the message is shown once.
         """
         statements: list[SqlStatement] = [
             SqlStatement(
@@ -85,7 +87,7 @@ class DeliveryRepository:
                     (True, instance, unique, row.record_seq),
                 ),
                 SqlStatement(
-                    # Keep the old unique id if another message has the new id: the write must
+                    # If another message has the new id, keep the old unique id. The write must
                     # succeed even if a platform gives the same id to two messages.
                     "UPDATE messages SET state = ?, message_id = ?, unique_id = CASE WHEN EXISTS "
                     "(SELECT 1 FROM messages o WHERE o.instance = ? AND o.unique_id = ?) "
@@ -147,7 +149,7 @@ class DeliveryRepository:
         limit: int = 50,
     ) -> list[DeliveryRow]:
         """Get the newest rows in any of these states, newest first, of one chat or of all. With
-        ``before``, the id of a delivery, only older rows."""
+        ``before``, the id of a delivery, only rows older than that delivery are returned."""
         if not states:
             return []
         where, more = "state = ?", list[Value]()
@@ -183,8 +185,8 @@ class DeliveryRepository:
         return int(row["number"])
 
     async def platform_ids(self, chat_key: ChatKey, limit: int) -> list[tuple[int, str]]:
-        """Get the ``seq`` and the platform's id of the chat's newest messages that have such an
-        id."""
+        """Get the chat's newest messages that have an id of the platform. Returns the ``seq`` and
+        this id of each."""
         rows = await self._database.read(
             "SELECT seq, message_id FROM messages WHERE chat_key = ? AND message_id <> '' "
             "ORDER BY seq DESC LIMIT ?",

@@ -30,8 +30,8 @@ class DatabaseDocuments:
 
     Args:
         database: The open database.
-        secret: The names, or patterns of names, of the documents that contain secrets: no earlier
-            revisions of them are kept, and no error quotes them.
+        secret: The names, or patterns of names, of the documents that contain secrets. No earlier
+            revisions of these documents are kept, and no error quotes them.
         kept: The number of revisions to keep, including the current revision.
         clock: Returns seconds since 1970.
     """
@@ -50,7 +50,8 @@ class DatabaseDocuments:
         self._kept = kept
 
     def with_secrets(self, secret: Collection[str]) -> "DatabaseDocuments":
-        """Return the same documents, with ``secret`` as the names of those that contain secrets."""
+        """Return a view of the same documents. ``secret`` lists the names, or patterns of names, of
+        the documents that contain secrets."""
         return DatabaseDocuments(self._database, clock=self._clock, secret=secret, kept=self._kept)
 
     async def read(self, name: str) -> Document | None:
@@ -59,7 +60,7 @@ class DatabaseDocuments:
         return _document(newest[0]) if newest and not newest[0]["removed"] else None
 
     async def revision(self, name: str) -> str | None:
-        """See `DocumentStore.revision`. It reads one row of an index."""
+        """See `DocumentStore.revision`. This reads one row of an index."""
         number, removed = await self._newest(check_name(name))
         return None if removed else str(number)
 
@@ -69,12 +70,12 @@ class DatabaseDocuments:
         return str(await self._add(name, text, expected, removed=False))
 
     async def remove(self, name: str, *, expected: str) -> None:
-        """See `DocumentStore.remove`. It adds a row without text. So the revision numbers continue,
-        and other processes notice the removal."""
+        """See `DocumentStore.remove`. This adds a row without text. So the revision numbers
+        continue, and other processes notice the removal."""
         await self._add(check_name(name), "", expected, removed=True)
 
     async def listed(self, *patterns: str) -> Mapping[str, str]:
-        """See `DocumentStore.listed`. It reads one row for each revision of all documents."""
+        """See `DocumentStore.listed`. This reads one row for each revision of all documents."""
         try:
             rows = await self._database.read(
                 "SELECT name, MAX(number) AS number, "
@@ -89,8 +90,8 @@ class DatabaseDocuments:
         return {name: each for name, each in found.items() if matches(name, patterns)}
 
     async def _newest(self, name: str) -> tuple[int, bool]:
-        """Return the number of the newest row of a document, and whether it removes the document.
-        A document that never existed is number 0, removed."""
+        """Return the number of the newest row of a document, and whether this row says that the
+        document was removed. For a document that never existed, return 0 and True."""
         try:
             rows = await self._database.read(
                 "SELECT number, removed FROM documents WHERE name = ? ORDER BY number DESC LIMIT 1",

@@ -14,7 +14,8 @@ from nekro_core.store.sqlite import IN_MEMORY, SqliteEngine
 from nekro_core.store.upgrade import upgrade_file
 
 _PRAGMAS = {"journal_mode": "WAL", "journal_size_limit": "16384", "foreign_keys": "ON"}
-"""Settings of a SQLite connection. Those in the URL come before them. The limit is in bytes."""
+"""Settings of a SQLite connection. A setting in the URL replaces the one here.
+``journal_size_limit`` is in bytes."""
 _POSTGRES = "tortoise.backends.asyncpg"
 _PASSWORD = re.compile(r"(?<=:)[^:@/\s]+(?=@)")
 
@@ -64,16 +65,17 @@ async def _postgres(
     credentials: dict[str, Any], settings: StoreSettings
 ) -> AsyncIterator[DatabaseEngine]:
     try:
-        # asyncpg is optional: a bot with a SQLite file does not need it.
+        # This import needs asyncpg, which is optional: a bot with a SQLite file does not need it.
         from nekro_core.store.postgres import PostgresEngine  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise StoreUnavailable(
             f"NEKRO_DATABASE_URL names PostgreSQL, and {error.name} is not installed: "
             "pip install 'nekro-core[postgres]'"
         ) from error
-    # Migrate only while holding the lock.
+    # The tables may be changed only while this process holds the lock of the database.
     async with PostgresEngine.open(credentials, patience_s=settings.busy_timeout_s) as engine:
-        # Tortoise, which a bot with a SQLite file does not need
+        # This imports Tortoise. It is imported here, because a bot with a SQLite file does not need
+        # it.
         from nekro_core.store.migrate import configuration, upgrade_server  # noqa: PLC0415
 
         await upgrade_server(configuration(_POSTGRES, credentials))

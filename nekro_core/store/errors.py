@@ -6,12 +6,12 @@
     └── StoreError                 the base class of these errors
         ├── DataFolderInUse        another process owns the data folder
         ├── DatabaseInUse          another bot owns the database on the server
-        ├── DatabaseTooNew         written by a newer version of the bot
+        ├── DatabaseTooNew         a newer version of the bot has written the database
         ├── MigrationFailed        the tables could not be migrated; the database is unchanged
         ├── StoreUnavailable       the disk is full, or the database is locked; nothing was written
         ├── UniqueConflict         another writer has stored the same unique key first
-        ├── TurnRunning            fault of the caller: the chat has a running turn already
-        └── ValueTooLarge          fault of the caller: longer than the column allows
+        ├── TurnRunning            the chat has a running turn already (a fault of the caller)
+        └── ValueTooLarge          a value is longer than its column allows (the caller's fault)
 """
 
 from nekro_core.system.errors import NekroError
@@ -22,8 +22,8 @@ class StoreError(NekroError):
 
 
 class DataFolderInUse(StoreError):
-    """Another process owns the data folder. The text names the process (``pid``), and since when it
-    owns the folder."""
+    """Another process owns the data folder. The text names the process (``pid``) and says since
+    when it owns the folder."""
 
     def __init__(self, message: str, *, pid: int | None, since: float | None) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ class UniqueConflict(StoreError):
 
 
 class TurnRunning(StoreError):
-    """The chat has a running turn already; end or resume that turn."""
+    """The chat has a running turn already. The caller must end or resume that turn."""
 
 
 class ValueTooLarge(StoreError):

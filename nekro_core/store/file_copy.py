@@ -11,7 +11,8 @@ from nekro_core.store.errors import StoreUnavailable
 
 _HEADER = b"SQLite format 3\0"
 _PAGES = 512
-"""Number of pages that one step copies: 2 MiB. The copying can be stopped between two steps."""
+"""Number of pages that one step copies. They have 2 MiB. The copying can be stopped between two
+steps."""
 _BUSY_S = 10.0
 
 
@@ -30,15 +31,15 @@ def copy_sqlite(
 ) -> None:
     """Copy a database to a new file, and check the copy.
 
-    The copy is the state at one moment. If the database has a write-ahead log (the bot's databases
-    do), other programs can write meanwhile: the copy is read in one transaction, so writes do not
-    make SQLite begin the copy again. Without a write-ahead log, writers wait until the copy is
-    made.
+    The copy has the content of one moment. The bot's databases have a write-ahead log, so other
+    programs can write meanwhile. The source is read in one transaction, so that their writes do not
+    make SQLite begin the copy again. If a database has no write-ahead log, writers wait until the
+    copy is made.
 
     The tables ``left_out`` are empty in the copy, and its file contains none of their old data.
 
-    ``done`` is called with the bytes that are copied so far and with all bytes; it may raise.
-    Raises `StoreUnavailable` if the database cannot be read or is damaged.
+    ``done`` is called with two numbers: the bytes that are copied so far, and all bytes. It may
+    raise. Raises `StoreUnavailable` if the database cannot be read or is damaged.
     """
     address = f"file:{quote(str(source.absolute()))}?mode=rw"
     try:
@@ -76,7 +77,7 @@ def copy_sqlite(
 
 def integrity_problem(path: Path) -> str:
     """Check a database with ``PRAGMA integrity_check``, while no program writes to it. Return what
-    is wrong with the database; empty if it is sound."""
+    is wrong with the database; empty if nothing is wrong."""
     address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as database:

@@ -1,9 +1,9 @@
 """Runs a plugin's SELECT on PostgreSQL, in a read-only transaction that is rolled back.
 
-The bot cannot rely on a database role with fewer rights, so it checks each word of the SQL before
-it runs. The SQL may call only listed functions, and may name only tables without a schema. The
-search path contains only the views and tables of the query, and the server's own catalogue, whose
-names begin with ``pg_``.
+The bot cannot rely on a database role with fewer rights, so this module checks each word of the SQL
+before the SQL runs. The SQL may call only listed functions, and may name only tables without a
+schema. The search path contains only the views and tables of the query, and the server's own
+catalogue, whose names begin with ``pg_``.
 """
 
 import re
@@ -38,7 +38,7 @@ regexp_replace replace reverse right round row_number rtrim sign split_part sqrt
 strpos substr substring sum to_char to_date to_timestamp trim upper varchar variance
 """
 """The functions that a query may call, and types with a length. Each function reads only its
-arguments and returns a value that is not much larger than they are."""
+arguments, and its result is not much larger than its arguments."""
 _WORDS = frozenset(_BEFORE_PARENTHESIS.split())
 _CALLABLE = frozenset(_FUNCTIONS.split())
 _TOKEN = re.compile(
@@ -99,8 +99,9 @@ async def _offer(connection: Any, query: GuestQuery) -> None:
 
 
 def checked_sql(query: GuestQuery, schemas: set[str]) -> str:
-    """Get the SQL without its comments. Raises `GuestQueryRefused` if it is more than one SELECT,
-    or could read more than the offered tables. ``schemas`` are the schemas of the database."""
+    """Get the SQL without its comments. Raises `GuestQueryRefused` if the SQL is more than one
+    SELECT, or could read more than the offered tables. ``schemas`` has the schemas of the
+    database."""
     pieces = [*_tokens(query)]
     while pieces and pieces[-1][1] in (";", " "):
         pieces.pop()

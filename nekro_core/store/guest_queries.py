@@ -1,5 +1,5 @@
-"""Describes a SELECT whose text a plugin wrote. The engines run it so that it reads nothing but the
-tables that the bot offers to it."""
+"""Describes a SELECT whose text a plugin wrote. The engines run this SELECT so that it can read
+only the tables that the bot offers to it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ from nekro_core.store.engine import Value
 from nekro_core.store.errors import StoreError
 
 MOST_ROWS = 10_000
-"""Maximum number of rows of a result. A longer result is refused, not cut, so that nobody takes a
-part of it for the whole."""
+"""Maximum number of rows of a result. A longer result is refused. It is not cut, because somebody
+might take a part for the whole."""
 LIMIT_S = 5.0
-"""The most seconds that a query may take."""
+"""Maximum number of seconds that a query may take."""
 LONGEST_SQL = 20_000
 LARGEST_VALUE = 10_000_000
-"""The most bytes of one value on SQLite."""
+"""Maximum number of bytes of one value on SQLite."""
 
 
 class GuestQueryRefused(StoreError):

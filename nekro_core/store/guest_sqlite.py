@@ -24,7 +24,7 @@ from nekro_core.store.guest_queries import (
 )
 
 _STEPS = 20_000
-"""Number of SQLite's instructions after which the time is checked; they take well below a
+"""The time is checked after each this many instructions of SQLite. They take well below a
 millisecond."""
 _NUMBERED = re.compile(r"\$\d")
 
@@ -67,16 +67,18 @@ def select_in_file(path: str, query: GuestQuery) -> list[Row]:
 
 
 def _bound(query: GuestQuery) -> Any:
-    """Get the values for ``$1``, ``$2``, which SQLite takes for names, or for ``?``."""
+    """Return the values in the form that the SQL needs: by name for ``$1`` and ``$2``, which SQLite
+    reads as names, or as a sequence for ``?``."""
     if _NUMBERED.search(query.sql):
         return {str(number): value for number, value in enumerate(query.values, 1)}
     return query.values
 
 
 def _authorizer(query: GuestQuery, inner: frozenset[str]) -> Callable[..., int]:
-    """Make the authorizer that SQLite asks for each table and column. ``inner`` are the views that
-    read the bot's own tables. Their names are random, so that a plugin cannot guess them: SQLite
-    reports the alias of a plugin's subquery as if it were the name of a view."""
+    """Make the authorizer that SQLite asks for each table and column. ``inner`` has the names of
+    the views that read the bot's own tables. These names are random, so that a plugin cannot use
+    one as the alias of a subquery. SQLite reports such an alias as if it were the name of a
+    view."""
     offered = inner | {*query.views, *query.tables}
 
     def allow(action: int, first: str, second: str, schema: str, view: str) -> int:

@@ -1,5 +1,5 @@
-"""Counts latencies in buckets whose widths grow with the latency, so that the counts of several
-hours or chats can be added up. The sum still gives a median and a 95th percentile."""
+"""Counts latencies in buckets. The width of a bucket grows with the latency. The counts of several
+hours or chats can be added up, and the sum still gives a median and a 95th percentile."""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class LatencySummary:
     """A summary of latencies, in seconds. ``p50`` and ``p95`` are at most 10 % off.
 
     Attributes:
-        number: How many there were.
+        number: How many latencies there were.
         p50: The median; 0 if there were none.
         p95: The 95th percentile; 0 if there were none.
     """

@@ -1,4 +1,4 @@
-"""Counts the rows that the database has of one chat."""
+"""Counts the rows of one chat in the database."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,14 @@ class KeptRows:
     """The rows of a chat.
 
     Attributes:
-        messages: Stored messages of all authors. Old messages may have been deleted because of
-            their age.
+        messages: How many messages of all authors are stored. Old messages may have been deleted
+            because of their age.
         since: The time of the oldest stored message, in seconds since 1970; 0 if there is none.
-        turns: Stored turns.
+        turns: How many turns are stored.
         turns_since: The time at which the oldest stored turn began; 0 if there is none.
-        prompt_parts: Texts and pictures of prompts that are not messages.
+        prompt_parts: How many texts and pictures of prompts are stored in addition to the messages.
         prompt_bytes: The stored size of these texts and pictures, in bytes.
-        plugin_values: Values of plugins.
+        plugin_values: How many values plugins have stored for the chat.
         plugin_chars: The length of these values, in characters.
     """
 
@@ -39,8 +39,8 @@ class KeptRepository:
         self._database = database
 
     async def of_chat(self, chat_key: ChatKey) -> KeptRows:
-        """Count the rows of a chat. It reads an index of each table, and takes about 10 ms for
-        100,000 messages."""
+        """Count the rows of a chat. The count reads an index of each table. It takes about 10 ms
+        for 100,000 messages."""
         key = str(chat_key)
         messages, since = await self._counted("messages", "seq", "time", key)
         turns, turns_since = await self._counted("turns", "id", "started", key)

@@ -1,5 +1,5 @@
-"""The search index of documents. It is a SQLite file beside the documents, even if the bot uses
-PostgreSQL.
+"""Keeps the search index of documents. The index is a SQLite file beside the documents, even if the
+bot uses PostgreSQL.
 
 The whole index is made from the documents. If the file is missing or damaged, it is made again, so
 backups need not contain it.
@@ -14,8 +14,8 @@ from threading import Lock
 from loguru import logger
 
 _VERSION = 1
-"""The version of the index. Increase it when the tables change or words are cut in another way. An
-index of another version is made again."""
+"""The version of the index. Increase it when you change the tables or the way in which text is cut
+into words. The bot makes an index of another version again."""
 _MAX_TERMS = 24
 """Maximum number of different words of a question that are searched."""
 _HEADING_WEIGHT, _NAME_WEIGHT, _TEXT_WEIGHT = 2.0, 1.0, 1.0
@@ -40,9 +40,9 @@ class KnownFile:
         path: The path of the file in this folder.
         modified: The time of its last change, in seconds since 1970.
         size: Its size in bytes.
-        problem: Why it cannot be searched; empty if it can be.
+        problem: Why the file cannot be searched; empty if it can be searched.
         cut: Whether the file is too long, so that its end is not searched.
-        pieces: The number of its pieces.
+        pieces: The number of pieces into which the file was cut.
     """
 
     scope: str
@@ -61,7 +61,7 @@ class IndexedPiece:
     Attributes:
         text: The piece.
         heading: The heading above it; may be empty.
-        page: Its page; 0 for none.
+        page: The page of the piece; 0 if the document has no pages.
         words: The words of the piece as they are searched, with spaces between.
         heading_words: The words of the heading.
     """
@@ -75,7 +75,8 @@ class IndexedPiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPiece:
-    """A piece that was found: the file, the heading above it, the page (0 for none), the text."""
+    """A piece that was found, with its file, the heading above it, its page (0 if there is none)
+    and its text."""
 
     scope: str
     path: str
@@ -196,9 +197,10 @@ class KnowledgeIndex:
         database.execute("DELETE FROM files WHERE id = ?", row)
 
     def vacuum(self) -> None:
-        """Remove the bytes of deleted documents from the file."""
+        """Remove the content of deleted documents from the index file."""
         with self._lock:
-            # The index of words keeps deleted words until its parts are merged.
+            # The index of words keeps deleted words until its parts are merged. This statement
+            # merges them.
             self._open_database.execute("INSERT INTO words (words) VALUES ('optimize')")
             self._open_database.execute("VACUUM")
 

@@ -55,8 +55,8 @@ class DataFolderLock:
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
-            # Do not delete the file: two processes could then lock two different files with the
-            # same name.
+            # The file is not deleted. Otherwise two processes could lock two different files with
+            # the same name.
             with suppress(OSError):
                 os.ftruncate(self._file, 0)
             os.close(self._file)
@@ -64,8 +64,8 @@ class DataFolderLock:
 
 
 def data_folder_in_use(data_dir: Path) -> bool:
-    """Return whether a bot has locked the folder. A killed bot leaves its files, but not the
-    lock."""
+    """Return whether a bot has locked the folder. It is not enough to look for the lock's file:
+    after a bot was killed, the file remains, but the lock does not."""
     try:
         file = os.open(data_dir / FILE_NAME, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

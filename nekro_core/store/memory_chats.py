@@ -1,5 +1,5 @@
-"""Stores up to which record notes were made in each chat, which chats share notes, and about which
-people the bot remembers nothing."""
+"""Stores three things: up to which record notes were made in each chat, which chats share their
+notes, and about which people the bot must remember nothing."""
 
 from dataclasses import dataclass
 

@@ -1,10 +1,10 @@
 """Removes a person from notes and summaries.
 
 A note is deleted if it is about the person, if the person said it, if it comes from a deleted
-message or belongs to a private chat of the person, or if its text contains the person's id, name or
-a line that the person wrote. A summary of records is emptied if it summarizes a deleted message or
-its text contains the person's id, name or a line of the person. It is then made again from the
-remaining messages. A summary of summaries is deleted in these cases.
+message, or if it belongs to a private chat of the person. It is also deleted if its text contains
+the person's id, name or a line that the person wrote. A summary of records is emptied if it
+summarizes a deleted message or its text contains the person's id, name or a line of the person. It
+is then made again from the remaining messages. A summary of summaries is deleted in these cases.
 """
 
 import re
@@ -20,8 +20,8 @@ from nekro_core.store.traces import PersonTraces
 _SLICE = 500
 """Number of rows that one query reads."""
 _SHORTEST_NAME = 2
-"""Minimum number of characters of a name that is looked for. In a text of letters the name is found
-only as a whole word."""
+"""Minimum number of characters of a name that is looked for. A name of ASCII letters is found only
+as a whole word."""
 
 
 class MemoryEraser:

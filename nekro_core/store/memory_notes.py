@@ -1,7 +1,7 @@
 """Stores the notes. A note is something that was said in a chat and that the bot should remember.
 
-A note belongs to the chat in which it was said. All reads name the chats whose notes may be read,
-so that no note reaches another chat by accident.
+A note belongs to the chat in which it was said. The caller of each read names the chats whose notes
+may be read. So no note reaches another chat by accident.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,8 +15,8 @@ from nekro_core.store.person import chat_key_in, is_one_of
 _SLICE = 200
 """Number of notes that one write deletes."""
 MAX_READ = 2_000
-"""Maximum number of notes that one query returns. A chat has at most 500; 50 chats can be
-linked."""
+"""Maximum number of notes that one query returns. A chat has at most 500 notes, and at most 50
+chats can share their notes."""
 
 
 class NoteKind(StrEnum):
@@ -46,15 +46,15 @@ class NoteRow:
     Attributes:
         note_id: The number of the note; 0 before it is stored.
         chat_key: The chat in which it was said.
-        about_id: The person that it is about; empty if it is about the chat.
+        about_id: The person that the note is about; empty if it is about the chat.
         about_name: The name of that person at that time.
         said_by: The person who said it; empty if no person of the chat said it.
-        kind: What it is.
+        kind: Whether it is a fact, a wish or a decision.
         origin: Who made it.
         text: The note.
         source_seq: The record that it comes from; 0 if there is none.
-        since: Since when the note holds (is true), in seconds since 1970.
-        until: Until when the note held, in seconds since 1970; 0 while it holds.
+        since: Since when the note is true, in seconds since 1970.
+        until: Until when the note was true, in seconds since 1970; 0 while it is true.
         replaced_by: The note that corrected it; 0 if there is none.
         changed: When it was stored or changed.
     """
@@ -75,8 +75,13 @@ class NoteRow:
 
     @property
     def holds(self) -> bool:
-        """True if the note has not ended."""
+        """True if the note is still true."""
         return not self.until
+
+    @property
+    def author(self) -> str:
+        """The person who said it, or if nobody did, who made it."""
+        return self.said_by or self.origin.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +132,7 @@ class NoteRepository:
             "changed": (note.changed, "DOUBLE PRECISION"),
         }
         still, values = read.condition() if read is not None else ("1 = 1", ())
-        # PostgreSQL takes a parameter in a SELECT list as text, so each parameter is cast to its
+        # PostgreSQL reads a parameter in a SELECT list as text. So each parameter is cast to its
         # type.
         cast = ", ".join(f"CAST(? AS {kind})" for _, kind in columns.values())
         insert = SqlStatement(
@@ -146,7 +151,7 @@ class NoteRepository:
     async def end(
         self, notes: Collection[int], *, chat_key: ChatKey, until: float, replaced_by: int = 0
     ) -> None:
-        """Store that notes of a chat no longer hold since ``until``."""
+        """Store that notes of a chat are no longer true since ``until``."""
         theirs, values = _in_numbers("id", notes)
         await self._database.write(
             SqlStatement(
@@ -156,10 +161,12 @@ class NoteRepository:
             )
         )
 
-    async def rewrite(self, note_id: int, *, text: str, until: float, changed: float) -> None:
-        """Replace the text of a note, and the time until which it holds."""
-        sql = "UPDATE memory_notes SET text = ?, until = ?, changed = ? WHERE id = ?"
-        await self._database.write(SqlStatement(sql, (text, until, changed, note_id)))
+    async def rewrite(
+        self, note_id: int, *, text: str, said_by: str, until: float, changed: float
+    ) -> None:
+        """Replace the text of a note, its author, and the time until which it is true."""
+        sql = "UPDATE memory_notes SET text = ?, said_by = ?, until = ?, changed = ? WHERE id = ?"
+        await self._database.write(SqlStatement(sql, (text, said_by, until, changed, note_id)))
 
     async def delete(self, notes: Collection[int]) -> None:
         """Delete notes."""
@@ -190,7 +197,7 @@ class NoteRepository:
         Args:
             chats: The chats to which the notes belong.
             about: Only notes about these people; the empty id means notes about the chat.
-            ended: Whether notes that do not hold any more are included.
+            ended: Whether notes that are no longer true are included.
             limit: The largest number of notes.
         """
         if not chats or (about is not None and not about):
@@ -211,7 +218,7 @@ class NoteRepository:
         return [_note_of(row) for row in rows]
 
     async def count(self, chat_key: ChatKey) -> int:
-        """Count the notes of a chat, including those that no longer hold."""
+        """Count the notes of a chat, including those that are no longer true."""
         (row,) = await self._database.read(
             "SELECT COUNT(*) AS number FROM memory_notes WHERE chat_key = ?", str(chat_key)
         )
@@ -226,19 +233,22 @@ class NoteRepository:
         return [(ChatKey.parse(row["chat_key"]), int(row["number"])) for row in rows]
 
     async def oldest(self, chat_key: ChatKey, limit: int) -> list[int]:
-        """Get the numbers of the notes to delete first when a chat has too many: those that no
-        longer hold, then the oldest."""
+        """Get the numbers of the notes to delete first when a chat has too many: notes of the
+        author who has the most (`NoteRow.author`), first those that are no longer true, then the
+        oldest."""
         rows = await self._database.read(
-            "SELECT id FROM memory_notes WHERE chat_key = ? "
-            "ORDER BY CASE WHEN until = 0 THEN 1 ELSE 0 END, id LIMIT ?",
+            "SELECT id FROM (SELECT id, until, COUNT(*) OVER (PARTITION BY "
+            "CASE WHEN said_by = '' THEN origin ELSE said_by END) AS number "
+            "FROM memory_notes WHERE chat_key = ?) AS counted "
+            "ORDER BY number DESC, CASE WHEN until = 0 THEN 1 ELSE 0 END, id LIMIT ?",
             str(chat_key),
             limit,
         )
         return [int(row["id"]) for row in rows]
 
     async def delete_older(self, before: float) -> int:
-        """Delete at most one slice of the notes that were not changed since ``before``. Returns how
-        many were deleted."""
+        """Delete notes that were not changed since ``before``, at most `_SLICE` of them. Returns
+        how many were deleted."""
         rows = await self._database.read(
             "SELECT id FROM memory_notes WHERE changed < ? LIMIT ?", before, _SLICE
         )
@@ -246,8 +256,8 @@ class NoteRepository:
         return len(rows)
 
     async def delete_of_person(self, instances: Collection[str], user_id: str) -> int:
-        """Delete the notes about a person, and of what the person said, in all chats of these
-        instances. Returns their number."""
+        """Delete the notes about a person, and the notes about what the person said, in all chats
+        of these instances. Returns their number."""
         there, beginnings = chat_key_in(instances)
         ((*rows,),) = await self._database.write(
             SqlStatement(

@@ -1,7 +1,7 @@
 """Searches the text of messages, in one chat or in all, newest first.
 
 The console uses this search, not `nekro_core.store.search_index`. The index finds whole terms in
-one chat; this search finds any part of a word, in one chat or in all. A call reads messages from
+one chat. This search finds any part of a word, in one chat or in all. A call reads messages from
 the newest on and stops after a short time; the next call continues where this call stopped. So a
 search never delays the storing of messages that arrive meanwhile.
 """
@@ -18,8 +18,8 @@ from nekro_core.store.database import Database, Rows, Value
 from nekro_core.store.messages import MessageRepository
 
 _WINDOW = 10_000
-"""Number of messages that one query reads. The query takes 5 to 20 ms, and no other read of a
-SQLite file runs meanwhile."""
+"""Number of messages that one query reads. The query takes 5 to 20 ms. With SQLite, all other reads
+wait for it."""
 _OF_A_CHAT = 2_500
 """Number of messages that one query reads in a search of a single chat. Messages of one chat are
 far apart in the file, so reading them takes longer."""
@@ -61,8 +61,8 @@ class MessageSearch:
         """Find messages that contain a text, without regard to the case of Latin letters. Recalled
         messages are not found.
 
-        A call takes about 0.1 s. If the messages that it read do not contain the text, it returns
-        no messages, but a ``before`` with which the next call continues.
+        A call takes about 0.1 s. If none of the messages that a call read contains the text, the
+        result has no messages. It still has a ``before``, with which the next call continues.
 
         Args:
             text: What to find; not empty.
@@ -84,7 +84,7 @@ class MessageSearch:
             wanted = limit - len(found)
             rows = await self._matches(text, chat_key, after, before, wanted)
             # If the query returned as many rows as wanted, it may have stopped before the end of
-            # the window: the next query continues after its last row.
+            # the window. Then the next query continues after its last row.
             before = rows[-1]["seq"] if len(rows) == wanted else after + 1
             # The pattern may also match other parts of the JSON, such as the address of a picture.
             # Keep only messages whose text contains the words.
@@ -97,7 +97,8 @@ class MessageSearch:
         return FoundMessages(lines=tuple(found), before=before if before > 1 else 0)
 
     async def _window_end(self, chat_key: ChatKey | None, before: int) -> int:
-        """Return the number after which the next query searches."""
+        """Return the lower end of the next window. The next query reads only messages with a
+        greater number."""
         if chat_key is None:
             return max(before - _WINDOW - 1, 0)
         rows = await self._database.read(

@@ -36,8 +36,8 @@ _PARTS: Mapping[str, tuple[str, str, str, str]] = MappingProxyType(
         ),
     }
 )
-"""How each database writes a field of a segment, the text of all segments, a time in whole seconds
-since 1970, and a time as a date."""
+"""For each database, the SQL for four values: a field of a segment, the text of all segments, a
+time in whole seconds since 1970, and a time as a date."""
 
 
 def message_view(dialect: str, columns: Mapping[str, str]) -> str:

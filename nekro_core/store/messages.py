@@ -47,7 +47,7 @@ _SEQUENCE = "messages_seq_seq"
 """The PostgreSQL sequence that remembers the highest number that may be used."""
 _CLAIM = 1000
 """The PostgreSQL sequence is set this many numbers ahead, so that it is written rarely. After a
-restart, unused numbers below it are skipped."""
+restart, the bot skips the numbers below it that were not used."""
 
 _NUMBERED = 500
 """Maximum number of records that one query reads by their numbers."""
@@ -78,8 +78,7 @@ class MessageRepository:
 
     def changes(self, chat_key: ChatKey) -> int:
         """Return how many writes to a chat's history were committed since the process started. Call
-        this before a read. As long as the number does not change, the result of the read is
-        current."""
+        this before a read. While the number stays the same, the result of the read is current."""
         return self._changes[chat_key]
 
     def changed(self, chat_key: ChatKey, *, added: int = 0, shrunk: bool = False) -> None:
@@ -95,7 +94,7 @@ class MessageRepository:
             self._arrived[chat_key] += 1
         if added > self._newest.get(chat_key, 0):
             self._newest.pop(chat_key, None)
-            # Put the chat at the end, so that the chats are in the order of the numbers.
+            # The chat is put at the end, so that the chats are in the order of the numbers.
             self._newest[chat_key] = added
         if shrunk:
             self._shrunk.add(chat_key)
@@ -108,8 +107,8 @@ class MessageRepository:
 
     async def newest_seqs(self) -> Mapping[ChatKey, int]:
         """Get the number of the newest record of each chat, 0 for chats without records. The chats
-        are nearly in the order of these numbers. The database is read only once; then the numbers
-        are in memory, and a list of all chats costs no query."""
+        are nearly in the order of these numbers. Only the first call reads the database. After it,
+        the numbers are in memory, and a list of all chats needs no query."""
         newest = "SELECT MAX(seq) FROM messages m WHERE m.chat_key = c.chat_key"
         if not self._newest_read:
             rows = await self._database.read(f"SELECT chat_key, ({newest}) AS newest FROM chats c")
@@ -128,7 +127,7 @@ class MessageRepository:
         return self._newest
 
     def skip_to(self, seq: int) -> None:
-        """Use only numbers above this one from now on."""
+        """From now on, use only numbers above ``seq``."""
         self._last_seq = max(self._last_seq, seq)
 
     def reserve(self) -> int:
@@ -137,8 +136,8 @@ class MessageRepository:
         self._last_seq += 1
         if self._database.dialect == "postgres" and self._last_seq > self._claimed:
             # SQLite remembers the highest number by itself. PostgreSQL does not advance its
-            # sequence for rows that are inserted with a number, so set the sequence. This write is
-            # queued before the row that uses the number.
+            # sequence for rows that are inserted with a number, so the sequence is set here. This
+            # write is queued before the row that uses the number.
             self._claimed = self._last_seq + _CLAIM
             self._database.write(SqlStatement(f"SELECT setval('{_SEQUENCE}', ?)", (self._claimed,)))
         return self._last_seq
@@ -154,8 +153,8 @@ class MessageRepository:
     ) -> Awaitable[list[Rows]]:
         """Queue a record to be stored. The write is queued when this method returns.
 
-        Await the result for the rows of each statement. The last item is empty if ``unique_id``
-        already exists in this instance; the record is then not stored. ``stored`` is called if the
+        Await the result to get the rows of each statement. If ``unique_id`` already exists in this
+        instance, the record is not stored, and the last item is empty. ``stored`` is called if the
         record was stored, in the order of the calls, even if the caller was cancelled. ``failed``
         is called if nothing could be written. ``before`` holds statements that run first, in the
         same transaction.
@@ -210,8 +209,8 @@ class MessageRepository:
         return [record_of(row) for row in rows]
 
     async def rows_after(self, chat_key: ChatKey, seq: int, limit: int) -> Rows:
-        """Get the columns that the search index needs, of the records after a number, oldest
-        first."""
+        """Get the oldest records after a number, oldest first. The rows have the columns that the
+        search index needs."""
         return await self._database.read(
             f"{_FOR_SEARCH} WHERE chat_key = ? AND seq > ? ORDER BY seq LIMIT ?",
             str(chat_key),
@@ -220,8 +219,8 @@ class MessageRepository:
         )
 
     async def newest_rows(self, chat_key: ChatKey, after: int, limit: int) -> Rows:
-        """Get the columns that the search index needs, of the newest records after a number, oldest
-        first."""
+        """Get the newest records after a number, oldest first. The rows have the columns that the
+        search index needs."""
         rows = await self._database.read(
             f"{_FOR_SEARCH} WHERE chat_key = ? AND seq > ? ORDER BY seq DESC LIMIT ?",
             str(chat_key),
@@ -231,7 +230,8 @@ class MessageRepository:
         return rows[::-1]
 
     async def rows_numbered(self, seqs: Collection[int]) -> list[Row]:
-        """Get the columns that the search index needs, of these records, oldest first."""
+        """Get these records, oldest first. The rows have the columns that the search index
+        needs."""
         found: list[Row] = []
         wanted = sorted(set(seqs))
         for at in range(0, len(wanted), _NUMBERED):
@@ -244,8 +244,8 @@ class MessageRepository:
     async def newest(
         self, chat_key: ChatKey, limit: int, *, before: int = 0, since: int = 0
     ) -> list[Record]:
-        """Get the newest records of a chat, oldest first. With ``before``, only records whose
-        ``seq`` is smaller; with ``since``, none whose ``seq`` is smaller than this."""
+        """Get the newest records of a chat, oldest first. With ``before``, they have a smaller
+        ``seq`` than ``before``. With ``since``, none has a smaller ``seq`` than ``since``."""
         rows = await self._database.read(
             f"{SELECT} WHERE chat_key = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?",
             str(chat_key),
@@ -315,14 +315,15 @@ class MessageRepository:
         return record_of(rows[0]) if rows else None
 
     async def mark_answered_elsewhere(self, seq: int, decision: MessageDecision) -> None:
-        """Mark a record as taken by a plugin, so that a restart does not offer it again."""
+        """Store that a plugin of NoneBot has handled a record. After a restart, the bot then does
+        not handle it again."""
         await self._database.write(
             SqlStatement("UPDATE messages SET answered_elsewhere = ? WHERE seq = ?", (True, seq)),
             decided_statement(decision, (seq,)),
         )
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> Record | None:
-        """Mark a message as recalled. Returns the changed record; None if the message is not known
+        """Mark a message as recalled. Returns the changed record; None if the message is not stored
         or was already recalled."""
         if not message_id:
             return None
@@ -372,9 +373,9 @@ class MessageRepository:
     async def reword(
         self, record: Record, segments: Segments, *, keep: bool = False
     ) -> Record | None:
-        """Replace the segments of a record if they are still those of ``record``. With ``keep``,
-        the earlier segments are kept for the prompts that have shown them. Returns the changed
-        record; None if it was changed, recalled or erased meanwhile."""
+        """Replace the segments of a record, but only if the stored segments are still those of
+        ``record``. With ``keep``, the earlier segments are kept for the prompts that have shown
+        them. Returns the changed record; None if it was changed, recalled or erased meanwhile."""
         known = "seq = ? AND segments = ? AND recalled = ?"
         values = (record.seq, encode_segments(record.segments), False)
         earlier = SqlStatement(
@@ -394,7 +395,7 @@ class MessageRepository:
         return record_of(rows[0]) if rows else None
 
     async def hide(self, record: Record) -> None:
-        """Mark a record so that no prompt and no search shows it, as if it was recalled. Its
+        """Mark a record so that prompts and searches do not show it, as if it was recalled. Its
         content stays in the store. The record's decision says that a plugin hid it, and not that
         its author recalled it."""
         await self._database.write(
@@ -413,14 +414,14 @@ def unique_id_of(message_id: str) -> str | None:
 
 def unique_id_in(chat_key: ChatKey, message_id: str) -> str:
     """Return the unique id for a message whose platform id already exists in another chat of the
-    account. The programs of some platforms use ids of 31 bits; among 50,000 messages, it is then
-    likely that two have the same id."""
+    account. The programs of some platforms use ids of 31 bits. Then it is likely that two of 50,000
+    messages have the same id."""
     text = f"{chat_key} {message_id}"
     return f"chat:{hashlib.sha256(text.encode(errors='replace')).hexdigest()}"
 
 
 _key_of = lru_cache(4096)(ChatKey.parse)
-"""Parsing a key takes 20 µs, and all rows of a chat have the same key."""
+"""Parses a key, with a cache: parsing takes 20 µs, and all rows of a chat have the same key."""
 
 
 def record_of(row: Row) -> Record:

@@ -1,7 +1,8 @@
 """Migrates the tables of older versions, with Tortoise.
 
-A SQLite file that is new or up to date needs nothing of this module: Tortoise and the models take
-0.2 s and 9 MiB, so `upgrade` imports it when it migrates.
+A SQLite file that is new or up to date does not need this module. The module imports Tortoise and
+the models, which takes 0.2 s and 9 MiB. So the module `upgrade` imports it only when there is
+something to migrate.
 """
 
 from collections.abc import Callable
@@ -37,7 +38,8 @@ def configuration(engine: str, credentials: dict[str, Any]) -> dict[str, Any]:
 
 
 async def migrate_file(path: Path) -> None:
-    """Migrate a SQLite file. It is a copy that needs no syncing yet."""
+    """Migrate a SQLite file. The file is a copy that nobody uses yet, so the writes are not synced
+    to the disk."""
     async with TortoiseContext() as context:
         credentials = {"file_path": str(path), "synchronous": "OFF"}
         await context.init(configuration("tortoise.backends.sqlite", credentials))
@@ -45,14 +47,14 @@ async def migrate_file(path: Path) -> None:
 
 
 async def upgrade_server(tortoise: dict[str, Any]) -> None:
-    """Create or migrate the tables on a PostgreSQL server in one transaction, so that a process
-    that is killed meanwhile changes nothing. Raises the errors of `upgrade_file`."""
+    """Create or migrate the tables on a PostgreSQL server in one transaction, so that nothing is
+    changed if the process is killed meanwhile. Raises the errors of `upgrade_file`."""
     try:
         async with TortoiseContext() as context:
             await context.init(tortoise)
             connection = context.db()
-            # Create the table of migrations first. Tortoise would read it before it exists, and the
-            # error would abort the transaction.
+            # The table of migrations is created first. Otherwise Tortoise would read the table
+            # before it exists, and the error would abort the transaction.
             editor = AsyncpgSchemaEditor(connection, atomic=False)
             await MigrationRecorder(connection).ensure_schema(editor)
             await upgrade_connection(connection, in_transaction)
@@ -64,8 +66,8 @@ async def upgrade_connection(
     connection: BaseDBAsyncClient,
     whole: Callable[[str], AbstractAsyncContextManager[BaseDBAsyncClient]] | None = None,
 ) -> None:
-    """Migrate the database of a connection, inside the transaction that ``whole`` opens, if given.
-    Raises `DatabaseTooNew` and `MigrationFailed`."""
+    """Migrate the database of a connection. If ``whole`` is given, it opens the transaction in
+    which the migration runs. Raises `DatabaseTooNew` and `MigrationFailed`."""
     keys = await MigrationRecorder(connection).applied_migrations()
     pending = pending_migrations([key.name for key in keys if key.app_label == APP], "the database")
     if not pending:

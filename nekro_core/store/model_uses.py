@@ -1,5 +1,5 @@
-"""Stores the requests of plugins and of background work to models. Replies within turns are stored
-as steps."""
+"""Stores the requests of plugins and of background work to models. The replies of a turn are not
+stored here, but as the turn's steps."""
 
 from collections.abc import Awaitable
 

@@ -14,8 +14,8 @@ from nekro_core.store.limits import MAX_ID
 from nekro_core.store.values import Account
 
 _KNOWN_USERS = 20_000
-"""Maximum number of people's names held in memory, about 4 MB. By these the bot knows without
-reading the database whether a person's name has changed."""
+"""Maximum number of people's names held in memory, about 4 MB. With these names the bot knows
+whether a person's name has changed, without reading the database."""
 
 
 class AccountRepository:
@@ -33,7 +33,7 @@ class AccountRepository:
             self._remember(account)
 
     def of(self, instance: str) -> Account | None:
-        """Return the account that an instance is bound to."""
+        """Return the account to which an instance is bound; None if there is none."""
         return self._by_instance.get(instance)
 
     def bound(self, adapter: str, account: str) -> float | None:
@@ -42,8 +42,8 @@ class AccountRepository:
         return known.bound if known is not None else None
 
     def adapter_of(self, instance: str) -> str:
-        """Return the name of an instance's adapter. An instance without an account (such as the web
-        page's) begins with the adapter's name."""
+        """Return the name of an instance's adapter. If an instance has no account (such as the
+        instance of the web page), its name begins with the adapter's name."""
         account = self._by_instance.get(instance)
         return account.adapter if account else instance.partition(".")[0]
 
@@ -132,8 +132,9 @@ class AccountRepository:
                         "UPDATE accounts SET account = ? WHERE instance = ?", (account, instance)
                     )
                 )
-                # Many platforms number the messages of each account: a message of the new account
-                # must not count as a duplicate of an old account's message.
+                # On many platforms, each account numbers its messages from 1. A message of the new
+                # account must not count as a duplicate of an old account's message with the same
+                # number.
                 statements.append(
                     SqlStatement(
                         "UPDATE messages SET unique_id = NULL WHERE instance = ?", (instance,)
@@ -188,13 +189,13 @@ class ChatRepository:
         self._names = names
 
     def name(self, chat_key: ChatKey) -> str:
-        """Get the newest known name of a group or channel, or an empty text."""
+        """Get the newest known name of a group or channel; empty if none is known."""
         return self._names.get(chat_key, "")
 
     def seen(self, chat_key: ChatKey, name: str = "") -> tuple[SqlStatement, ...]:
-        """Return the statements that store the chat and its name; none if they are stored already
-        or a queued write will store them. An empty name leaves the stored name. If the caller's
-        write fails, the caller must call `forget`."""
+        """Return the statements that store the chat and its name. There are none if both are stored
+        already or if a queued write will store them. An empty ``name`` does not change the stored
+        name. If the caller's write fails, the caller must call `forget`."""
         statements = []
         if chat_key not in self._known:
             self._known.add(chat_key)
@@ -213,7 +214,7 @@ class ChatRepository:
         return tuple(statements)
 
     def forget(self, chat_key: ChatKey) -> None:
-        """Forget that the chat is stored, because the write that should store it failed."""
+        """Note that the chat is not stored, because the write that should store it failed."""
         self._known.discard(chat_key)
         self._names.pop(chat_key, None)
 
@@ -236,7 +237,7 @@ class ChatRepository:
         return [ChatKey.parse(row["chat_key"]) for row in rows]
 
     async def newest_times(self, instance: str) -> dict[ChatKey, float]:
-        """Get the time at which a person last wrote in each chat, as the platform gives it."""
+        """Get for each chat the time of the newest message of a person, as the platform gave it."""
         rows = await self._database.read(
             "SELECT chat_key, (SELECT time FROM messages m WHERE m.chat_key = c.chat_key "
             "AND m.author = ? ORDER BY seq DESC LIMIT 1) AS newest FROM chats c WHERE instance = ?",
@@ -250,7 +251,8 @@ class ChatRepository:
         }
 
     async def mark_handled(self, chat_key: ChatKey, seq: int) -> None:
-        """Mark all records up to ``seq`` as handled, so that a restart does not answer them."""
+        """Mark all records up to ``seq`` as handled, so that the bot does not answer them after a
+        restart."""
         await self._database.write(mark_handled_statement(str(chat_key), seq))
 
 
@@ -271,8 +273,8 @@ class UserRepository:
         self._names: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     def seen(self, instance: str, sender: Sender) -> tuple[SqlStatement, ...]:
-        """Return the statements that store the person with this name; none if both are stored
-        already. If the caller's write fails, the caller must call `forget`."""
+        """Return the statements that store the person with this name. There are none if both are
+        stored already. If the caller's write fails, the caller must call `forget`."""
         known = self._names.get((instance, sender.user_id))
         if not sender.user_id or known == sender.name or (known is not None and not sender.name):
             return ()
@@ -290,7 +292,7 @@ class UserRepository:
         )
 
     def forget(self, instance: str, sender: Sender) -> None:
-        """Forget that the person is stored, because the write that should store it failed."""
+        """Note that the person is not stored, because the write that should store it failed."""
         self._names.pop((instance, sender.user_id), None)
 
     async def named(self, name: str, limit: int = 10) -> list[tuple[str, str]]:

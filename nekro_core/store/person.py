@@ -30,7 +30,7 @@ class Person:
 
     @property
     def ids(self) -> frozenset[str]:
-        """All forms in which the database has the id."""
+        """All forms in which the id occurs in the database."""
         return id_spellings(self.user_id, {self.adapter, *self.instances})
 
 
@@ -56,11 +56,11 @@ def chat_key_in(instances: Collection[str]) -> tuple[str, tuple[Value, ...]]:
 
 
 def like_pattern(text: str) -> str:
-    """Return a ``LIKE`` pattern, with ``!`` as its escape character, for texts that contain
-    ``text``.
+    """Return a pattern for ``LIKE`` that matches all texts that contain ``text``. Its escape
+    character is ``!``.
 
-    The pattern also matches ``text`` in its escaped form in JSON. Therefore it can also match texts
-    that do not contain ``text``.
+    The pattern also matches ``text`` in the form that it has in JSON, where some characters are
+    escaped. Therefore it can also match texts that do not contain ``text``.
     """
     for special in "!%_":
         text = text.replace(special, f"!{special}")

@@ -70,7 +70,7 @@ class PersonEraser:
         search: SearchIndexRepository,
         memory: MemoryEraser,
     ) -> None:
-        """``pause`` is the lock `StatisticsCounter.pause`: while it is held, no rows are counted
+        """``pause`` is the lock `StatisticsCounter.pause`. While it is held, no rows are counted
         for the statistics."""
         self._database = database
         self._prompts = prompts
@@ -130,7 +130,7 @@ class PersonEraser:
         return False
 
     async def forget_record(self, seq: int) -> None:
-        """Delete one record: the command with which the person requested the erasure."""
+        """Delete one record. It is the command with which the person requested the erasure."""
         await self._database.write(SqlStatement("DELETE FROM messages WHERE seq = ?", (seq,)))
 
     async def vacuum(self, *, anew: bool = True) -> None:
@@ -179,7 +179,8 @@ def _of_turns(person: Person) -> Iterable[SqlStatement]:
 
 
 def _of_statistics(person: Person, private: Sequence[ChatKey]) -> Iterable[SqlStatement]:
-    """Add the sums of the person and of their private chats to the sums that have no name."""
+    """Add the sums of the person and of their private chats to sums that name no person and no
+    chat."""
     periods = f"period IN ({', '.join(repr(each.value) for each in Period)})"
     names = {
         Dimension.PERSON: [f"{instance}:{person.user_id}" for instance in person.instances],

@@ -9,8 +9,8 @@ _WHERE = "WHERE plugin = ? AND chat_key = ? AND user_key = ? AND store_key = ?"
 
 
 class PluginDataRepository:
-    """Texts, stored by plugin, chat, person and key. An empty chat means all chats, and an empty
-    person all persons."""
+    """Stores texts by plugin, chat, person and key. If the chat is empty, the text is for all
+    chats. If the person is empty, it is for all persons."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -48,7 +48,7 @@ class PluginDataRepository:
     async def delete(
         self, plugin: str, *, chat_key: str = "", user_key: str = "", store_key: str = ""
     ) -> int:
-        """Delete a text. Returns 0 if the text was deleted, and 1 if there was no such text."""
+        """Delete a text. Returns 0 if the text was deleted. Returns 1 if there was no such text."""
         key = _key(plugin, chat_key, user_key, store_key)
         ((*gone,),) = await self._database.write(
             SqlStatement(f"DELETE FROM plugin_data {_WHERE} RETURNING id", key)

@@ -1,11 +1,12 @@
-"""The engine for PostgreSQL. A pool of connections reads, and one connection writes.
+"""Implements the database engine for PostgreSQL. A pool of connections reads, and one connection
+writes.
 
 The writing connection holds an advisory lock of the database. A process that loses this connection
 loses the lock and can no longer write. So two bots never write to the same database, even if the
 network fails. See docs/decisions/0022-postgresql.md.
 
-Tortoise only creates the tables here: its PostgreSQL client discards the rows of an ``INSERT ...
-RETURNING``.
+Tortoise only creates the tables. It does not run the other statements, because its PostgreSQL
+client discards the rows of an ``INSERT ... RETURNING``.
 """
 
 import asyncio
@@ -60,7 +61,8 @@ class PostgresTransaction:
         try:
             status = await connection.fetchval("SELECT txid_status($1)", self._number)
         except asyncpg.InvalidParameterValueError:
-            return False  # The server crashed and lost the number and the transaction.
+            # The server has crashed and lost the number and the transaction.
+            return False
         return bool(status == "committed")
 
 
@@ -75,12 +77,12 @@ _MARK = 0x6E656B72
 schema's name."""
 
 _COMMAND_S = 30.0
-"""Time-out of one statement. Without it a statement on a half-open connection would wait for
-ever."""
+"""Time-out of one statement, in seconds. Without it a statement would wait for ever if the server
+were gone and the connection did not notice."""
 
 _REWRITE_S = 600.0
-"""Time-out of writing one table anew. For comparison: SQLite writes 150 MB in a second on a small
-machine."""
+"""Time-out of writing one table anew, in seconds. For comparison: on a small machine, SQLite writes
+150 MB in a second."""
 _OWN_TABLES = (
     "SELECT quote_ident(tablename) AS name FROM pg_tables "
     "WHERE schemaname = current_schema() AND tableowner = current_user ORDER BY tablename"
@@ -109,8 +111,8 @@ class PostgresEngine:
         self._options = {k: credentials[k] for k in _DRIVER_OPTIONS if k in credentials}
         self._settings = {
             "application_name": f"nekro-core, process {os.getpid()} on {socket.gethostname()}"[:63],
-            # With keepalives, the server notices that a bot's machine has died, and releases its
-            # lock.
+            # With keepalives, the server notices when the bot's machine has died, and then releases
+            # the bot's lock.
             "tcp_keepalives_idle": "30",
             "tcp_keepalives_interval": "10",
             "tcp_keepalives_count": "3",
@@ -170,8 +172,8 @@ class PostgresEngine:
 
     async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
         """See `DatabaseEngine.commit`. If the connection is lost during a commit, the next
-        connection asks the server whether the transaction was committed. If it was not, or if a
-        stopping server refused the statements, they are tried once more."""
+        connection asks the server whether the transaction was committed. If the transaction was not
+        committed, or if a stopping server refused the statements, they are tried once more."""
         for last in (False, True):
             connection = await self._connected()
             transaction = PostgresTransaction(statements)
@@ -208,7 +210,7 @@ class PostgresEngine:
     async def vacuum(self, *, anew: bool) -> None:
         """See `DatabaseEngine.vacuum`. A plain ``VACUUM`` leaves the bytes of deleted rows in the
         server's files until other rows take their place. So each table and its indexes are written
-        anew; reads and writes of that table wait meanwhile. If another program locks a table for
+        anew. Meanwhile, reads and writes of that table wait. If another program locks a table for
         longer than the bot waits, the table only gets a plain ``VACUUM``, and the log names the
         table."""
         if not anew:
@@ -244,12 +246,13 @@ class PostgresEngine:
             raise _translated(error) from error
 
     async def _connected(self) -> Connection:
-        """Return the writing connection, which holds the lock. If it was lost, open it again."""
+        """Return the writing connection, which holds the lock. If the connection was lost, open
+        another."""
         if self._writer is not None and not self._writer.is_closed():
             return self._writer
         self._drop()
-        # If connecting fails for the whole wait, each later write tries to connect only once, until
-        # one succeeds.
+        # If connecting fails during the whole wait, each later write tries to connect only once,
+        # until one of them succeeds.
         until = anyio.current_time() + (self._patience_s if self._patient else 0.0)
         while True:
             try:

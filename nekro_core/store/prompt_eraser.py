@@ -5,8 +5,8 @@ no words of people. Parts of a chat may contain words of people: what plugins ad
 what code printed, what tools returned. It is not known whose words these are. So all parts of the
 chats in which the person wrote are deleted; the viewer of prompts shows gaps in their place. Parts
 of other chats are deleted if they contain the person's id, name or a line that the person wrote. In
-the chats in which the person wrote, the recorded results of calls are deleted too (only replays
-need them), and the errors of models, which may quote a prompt.
+the chats in which the person wrote, two more things are deleted: the recorded results of calls,
+which only replays need, and the errors of models, which may quote a prompt.
 """
 
 import json
@@ -25,11 +25,11 @@ from nekro_core.store.traces import PersonTraces
 _SLICE = 500
 """Number of rows that one query reads."""
 _WINDOW = 8
-"""Number of characters at the beginning of a person's line that are looked for in other chats. A
-line that is shorter is not looked for, because other people may have written the same line."""
+"""In other chats, this many characters from the beginning of each line of the person are looked
+for. A shorter line is not looked for, because other people may have written the same line."""
 _SHORTEST_NAME = 3
 _ERASED = "(the error was erased together with a person's words)"
-"""Stored in place of the error of a request without a reply, because a provider may quote the
+"""This text replaces the error of a request without a reply, because a provider may quote the
 prompt in its error."""
 
 
@@ -75,7 +75,7 @@ class PromptEraser:
     async def erase(
         self, traces: PersonTraces, forgotten: RedactionTarget, words: "ErasedWords"
     ) -> None:
-        """Remove the person. May be repeated."""
+        """Remove the person from the stored prompts and their parts. May be repeated."""
         statements = [
             SqlStatement("DELETE FROM prompt_parts WHERE chat_key = ?", (str(chat_key),))
             for chat_key in traces.chats
@@ -193,17 +193,17 @@ def without_errors(times: str) -> str:
 def _containing(
     rows: Rows, forgotten: RedactionTarget, names: Sequence[str], words: ErasedWords
 ) -> list[str]:
-    """Return the hashes of the parts that contain the person."""
+    """Return the hashes of the parts that contain the person's id, name or words."""
     found = []
     ids = [each for each in forgotten.ids if len(each) >= SHORTEST]
     for row in rows:
         try:
             text = unpacked(row["data"]).decode("utf-8", "replace")
-        except UnknownPartForm:  # It cannot be read, and may have the person's words.
+        except UnknownPartForm:  # The part cannot be read, so it may have the person's words.
             found.append(str(row["hash"]))
             continue
         named = any(each in text for each in ids) and forgotten.text(text) != text
-        if row["chat_key"]:  # Without a chat: no words of people.
+        if row["chat_key"]:  # A part without a chat has no words of people.
             named = named or any(each in text for each in names) or words.said_in(text)
         if named:
             found.append(str(row["hash"]))

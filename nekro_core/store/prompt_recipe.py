@@ -3,8 +3,8 @@
 A recipe has the form of the request's JSON body. Its texts are cut into pieces. A line of the
 history is stored as the record's number and a short hash of the line. A text that is not a record
 is stored once as a part (`nekro_core.store.prompts`), and the recipe contains the hash of the part.
-The recipe itself contains no words of people, so an erasure of a person changes little in it: see
-`erased`.
+The recipe itself contains no words of people, so an erasure of a person changes little in it (see
+`erased`).
 
 The structures are stored as JSON arrays. To add a field, add it at the end with a default. An older
 version of the bot then refuses to read the recipe. It does not know the field, so it could not make
@@ -43,10 +43,10 @@ class RecordLines(
     msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="h"
 ):
     """Lines of the history, joined by line ends. ``limit`` is the maximum number of characters of a
-    message. ``steps`` are the first record's number, and then the difference from each record's
-    number to the next. ``marks`` says which lines were marked, and how: 1 as unanswered, 2 as the
-    question of another turn; from form 2 on, other bits say more
-    (`nekro_core.agent.prompt.line_marks`)."""
+    message. ``steps`` has the first record's number, and then the difference from each record's
+    number to the next. ``marks`` says which lines were marked, and how. Bit 1 means unanswered, and
+    bit 2 the question of another turn. Since form 2 there are more bits (see
+    `nekro_core.agent.prompt.line_marks`)."""
 
     limit: int
     steps: list[int]
@@ -67,7 +67,7 @@ class RecordLines(
 
 class ReplyText(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="r"):
     """The first ``length`` characters of the reply of an earlier step of the same turn. ``hash`` is
-    their `line_hash`."""
+    the `line_hash` of these characters."""
 
     position: int
     length: int
@@ -102,7 +102,7 @@ class RecipeJson(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
 
 class RecipeMessage(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """One message. ``form`` is ``text``, ``list`` or ``null``, the form of its content. ``rest`` is
+    """One message. ``form`` is the form of its content: ``text``, ``list`` or ``null``. ``rest`` is
     the text of a JSON object with the message's other fields; empty if it has none."""
 
     role: str
@@ -113,10 +113,10 @@ class RecipeMessage(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
 
 class Recipe(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A request. ``lines`` is the version of the lines' form (`nekro_core.agent.prompt.lines`).
-    ``frame`` is the part with the JSON body without messages and tools, and ``tools`` the part with
-    the tools; empty if there are none. Times in lines are in the time zone ``zone`` (an IANA name).
-    If ``zone`` is empty, they are in the machine's zone, which was ``offset`` seconds east of UTC.
-    ``own`` are the ids of the bot's accounts."""
+    ``frame`` names the part with the JSON body without messages and tools. ``tools`` names the part
+    with the tools; it is empty if there are none. Times in lines are in the time zone ``zone`` (an
+    IANA name). If ``zone`` is empty, they are in the machine's zone, which was ``offset`` seconds
+    east of UTC. ``own`` has the ids of the bot's accounts."""
 
     lines: int
     frame: str
@@ -164,8 +164,8 @@ def line_hash(line: str) -> str:
 
 
 def part_hash(chat_key: str, data: bytes) -> str:
-    """Return the name of a part. If two chats have the same text, it has two names, so that an
-    erasure in one chat does not change the other chat."""
+    """Return the name of a part. If two chats have the same text, there are two parts with two
+    names. So an erasure in one chat does not change the other chat."""
     key = chat_key.encode("utf-8", "replace")
     if len(key) > hashlib.blake2b.MAX_KEY_SIZE:
         key = hashlib.blake2b(key).digest()

@@ -1,8 +1,8 @@
 """Stores what the model was shown: a recipe for each step, and the parts that recipes refer to.
 
 A part is stored only once, even if many prompts contain it. The time of its last use is stored too,
-though it may be up to an hour too early. By this time, retention deletes a part when the last turn
-that shows it is deleted.
+but it may be up to an hour too early. With this time, `RowRetention.prompt_parts` finds the parts
+that no stored turn shows any more.
 """
 
 import zlib
@@ -18,11 +18,10 @@ from nekro_core.store.prompt_recipe import part_hash
 USED_WITHIN_S = 3600.0
 """A part's time of use is written again only if the stored time is older than this many seconds."""
 _REMEMBERED = 8192
-"""Maximum number of parts of which the process remembers that they are stored."""
+"""Maximum number of parts for which the process remembers that they are stored."""
 _PLAIN, _PACKED = b"=", b"z"
 _WORTH_PACKING = 200
-"""Minimum number of bytes of a part that is compressed. Compression does not make a smaller part
-smaller."""
+"""Parts with fewer bytes are not compressed, because compression would not make them smaller."""
 _LOOKED_BACK = 5
 """Maximum number of earlier turns that are searched for the chat's last prompt. Several are needed,
 because a turn may have made no request."""
@@ -32,8 +31,8 @@ _READ = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptPart:
-    """A text or picture of prompts. ``chat_key`` is empty if it cannot contain words of people.
-    ``hash`` is its name in recipes."""
+    """A text or picture of prompts. ``chat_key`` is empty if the part cannot contain words of
+    people. ``hash`` is the part's name in recipes."""
 
     chat_key: str
     data: bytes
@@ -75,7 +74,7 @@ class PromptRepository:
     def add(
         self, row: PromptRow, parts: Collection[PromptPart], *, beside: Sequence[SqlStatement] = ()
     ) -> Awaitable[object]:
-        """Queue a prompt, and those of its parts that are not stored yet. ``beside`` are further
+        """Queue a prompt, and those of its parts that are not stored yet. ``beside`` has further
         statements for the same transaction."""
         now = self._clock()
         named = {part.hash: part for part in parts}
@@ -139,7 +138,7 @@ class PromptRepository:
         return found
 
     def forget_stored(self) -> None:
-        """Forget which parts are stored. Call it when parts were deleted."""
+        """Forget which parts are stored. The caller has deleted some of them."""
         self._stored.clear()
 
 

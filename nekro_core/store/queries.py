@@ -28,8 +28,8 @@ class WhereClause:
     def join(
         cls, clauses: Sequence["WhereClause"], *, any_of: bool = False, negated: bool = False
     ) -> "WhereClause":
-        """Join clauses. All clauses must match, or with ``any_of`` at least one. ``negated``
-        inverts the result."""
+        """Join clauses. All clauses must match. With ``any_of``, one matching clause is enough.
+        ``negated`` inverts the result."""
         sql = (" OR " if any_of else " AND ").join(f"({each.sql})" for each in clauses) or "1 = 1"
         values = tuple(value for each in clauses for value in each.values)
         return cls(f"{'NOT ' if negated else ''}({sql})", values)
@@ -43,11 +43,11 @@ class Column:
     name: str
 
     def compare(self, sign: Sign, value: Value) -> WhereClause:
-        """Match rows whose value fulfils the comparison."""
+        """Match rows whose value has this relation to ``value``, for example ``<``."""
         return WhereClause(f"{self.name} {sign} ?", (value,))
 
     def is_in(self, values: Sequence[Value], *, negated: bool = False) -> WhereClause:
-        """Match rows whose value is one of ``values``, or with ``negated`` none of them."""
+        """Match rows whose value is one of ``values``. With ``negated``, match the other rows."""
         if not values:
             return WhereClause("1 = 1" if negated else "1 = 0")
         marks = ", ".join("?" * len(values))
@@ -55,7 +55,7 @@ class Column:
 
     def contains(self, text: str) -> WhereClause:
         """Match rows whose text contains the non-empty ``text``, case-sensitively."""
-        # REPLACE distinguishes upper and lower case on all databases; LIKE does not on SQLite.
+        # REPLACE distinguishes upper and lower case on all databases. On SQLite, LIKE does not.
         return WhereClause(f"REPLACE({self.name}, ?, '') <> {self.name}", (text,))
 
     def starts_with(self, text: str) -> WhereClause:

@@ -1,8 +1,8 @@
 """Changes the rows of a database that was restored from a backup, before a bot uses it.
 
-A backup is the state of an earlier time. What the bot did after that time is not in it, for example
-that a waiting message was sent. These changes keep a restored bot from doing the same things a
-second time.
+A backup has the state of an earlier time. It does not show what the bot did after that time, for
+example that it sent a waiting message. Without these changes, a restored bot would do the same
+things a second time.
 """
 
 from collections.abc import Collection

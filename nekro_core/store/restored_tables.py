@@ -28,7 +28,7 @@ async def own_tables(engine: DatabaseEngine) -> Sequence[str]:
 
 
 async def drop_tables(engine: DatabaseEngine, tables: Sequence[str]) -> None:
-    """Drop tables and the function of their triggers in one transaction: if one of them cannot be
+    """Drop tables and the function of their triggers in one transaction. If one of them cannot be
     dropped, none is dropped. Raises `StoreError`."""
     statements = [f'DROP TABLE "{each}"' for each in tables]
     statements.append(f"DROP FUNCTION IF EXISTS {TRIGGER_FUNCTION}()")

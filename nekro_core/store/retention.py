@@ -9,10 +9,10 @@ from nekro_core.store.prompts import USED_WITHIN_S
 from nekro_core.store.statistic_rows import DAY_S, KEPT_S
 
 SLICE = 200
-"""Number of rows deleted by one write. Such a write takes 2 to 5 ms on a small machine."""
+"""Number of rows that one write deletes. Such a write takes 2 to 5 ms on a small machine."""
 MIN_MESSAGES_PER_CHAT = 200
 """Number of newest messages of each chat that are never deleted, even if they are old. Prompts show
-them, and by them the bot knows where a chat's history ends."""
+these messages, and they tell the bot where a chat's history ends."""
 
 
 class RowRetention:
@@ -84,14 +84,15 @@ class RowRetention:
         return rows[-1]["id"] if old and len(rows) == SLICE // 4 else 0
 
     async def prompt_parts(self, *, before: float, after: int = 0) -> int:
-        """Delete parts of prompts that no turn since ``before`` has used. `turns` deletes the turns
-        themselves."""
+        """Delete parts of prompts that no turn since ``before`` has used. The method `turns`
+        deletes the turns themselves."""
         rows = await self._database.read(
             "SELECT hash FROM prompt_parts WHERE used < ? LIMIT ?", before - USED_WITHIN_S, SLICE
         )
         names: list[Value] = [row["hash"] for row in rows]
         if names:
-            # The condition on ``used`` keeps a part that was used again since it was read above.
+            # A part may have been used again since it was read above. The condition on ``used``
+            # keeps such a part.
             sql = f"DELETE FROM prompt_parts WHERE hash IN ({_marks(names)}) AND used < ?"
             await self._database.write(SqlStatement(sql, (*names, before - USED_WITHIN_S)))
         return after + 1 if len(rows) == SLICE else 0

@@ -9,8 +9,8 @@ from nekro_core.store.database import Database, Rows, SqlStatement
 from nekro_core.store.person import Person, chat_key_in, like_pattern
 
 _SLICE = 20_000
-"""Number of rows of the history that one query searches. The query takes 30 ms, and no other read
-runs meanwhile."""
+"""Number of rows of the history that one query searches. The query takes 30 ms. With SQLite, all
+other reads wait for it."""
 _TEXTS = {
     "runs": ("run_id", ("code", "output", "error")),
     "tool_calls": ("id", ("arguments", "outcome", "result")),

@@ -7,8 +7,8 @@ from nekro_core.store.database import Database, Row, SqlStatement, Value
 from nekro_core.store.values import ToolCall
 
 MAX_ARGUMENTS = 16_384
-"""Maximum number of characters of a call's arguments that are stored. It is enough for text and too
-little for a picture."""
+"""Maximum number of characters of a call's arguments that are stored. This is enough for a text,
+but not for a picture."""
 
 _LOOKED_UP = 200
 """Maximum number of runs whose turns one query looks up."""
@@ -36,8 +36,9 @@ class RunRepository:
         """Store that a run starts.
 
         The write is queued when this method returns, so the run is committed before any of its
-        messages. ``turn_id`` is 0 for a run without a turn. ``stop`` is the run's reason to stop
-        until `end` is called. The result may be awaited more than once. Raises `UniqueConflict`.
+        messages. ``turn_id`` is 0 for a run without a turn. Until `end` is called, ``stop`` is
+        stored as the reason why the run ended. The result may be awaited more than once. Raises
+        `UniqueConflict`.
         """
         return self._database.write(
             SqlStatement(
@@ -97,9 +98,20 @@ class RunRepository:
         )
         return [_run(row) for row in rows]
 
+    async def in_same_turn(self, run_id: str, other: str) -> bool:
+        """Return whether two runs belong to the same turn."""
+        rows = await self._database.read(
+            "SELECT turn_id FROM runs WHERE run_id = ? AND turn_id <> 0 AND turn_id = "
+            "(SELECT turn_id FROM runs WHERE run_id = ?)",
+            run_id,
+            other,
+        )
+        return bool(rows)
+
     async def of_same_turns(self, run_ids: Collection[str]) -> list[list[RunRecord]]:
-        """Get all runs of the turns to which these runs belong: one list for each turn, oldest turn
-        first, runs in order. Of more than 200 ``run_ids`` only the last 200 are looked up."""
+        """Get all runs of the turns to which these runs belong. There is one list for each turn,
+        the oldest turn first. The runs of a turn are in order. Of more than 200 ``run_ids`` only
+        the last 200 are looked up."""
         wanted = [*run_ids][-_LOOKED_UP:]
         if not wanted:
             return []

@@ -4,8 +4,9 @@ chat.
 It holds for each message: the number in the store, the time, how many terms it has, bits for what
 it has (see `nekro_core.memory.search.answers`), and the signs (plus or minus) of the 512 numbers of
 its sentence vector. The signs are all zero until the sentence encoder has read the message, and
-again when the message is removed from the index. In trials, search results ranked by the signs
-alone were as good as those ranked by the numbers (decision 0039). The signs take 1/32 of the space.
+again when the message is removed from the index. In trials, search results that were ranked by the
+signs alone were as good as results that were ranked by the numbers (decision 0039). The signs take
+1/32 of the space.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from dataclasses import dataclass
 from nekro_core.system.arrays import NDArray, np
 
 BLOCK = 64
-"""Number of messages of a block. A search reads the blocks of its best 200 messages: 1.2 MB."""
+"""Number of messages of a block. A search reads the blocks of its best 200 messages. They have at
+most 1.2 MB."""
 VECTOR_BYTES = 64
-"""Bytes of a message's vector: one bit for each of 512 numbers."""
+"""Number of bytes of a message's vector. It has one bit for each of 512 numbers."""
 
 _FACTS = [("seq", "<i8"), ("time", "<f8"), ("length", "u1"), ("traits", "u1")]
 
@@ -50,8 +52,8 @@ class SearchBlock:
         times: Their times.
         lengths: How many terms each message has.
         traits: Bits for what each message has.
-        vectors: The signs of their vectors, a row of `VECTOR_BYTES` for each message.
-        encoded: Whether the sentence encoder has read all of them.
+        vectors: The signs of the messages' vectors, a row of `VECTOR_BYTES` for each message.
+        encoded: Whether the sentence encoder has read all messages of the block.
     """
 
     number: int

@@ -3,12 +3,12 @@
 `nekro_core.memory.search` splits the messages into terms and ranks them.
 
 The messages of a chat are numbered from 0 in the order of their arrival. Such a number is called a
-position; it never changes. The index of a chat consists of segments, one after another. Each
-segment holds the terms of some consecutive messages. When eight neighbouring segments have the same
-size, they are merged into one, so a chat with a million messages has about fifteen segments. The
-newest messages, up to two hundred, are in no segment: a search reads them from the table of
-messages itself. So a message can be found as soon as it is stored, and a crash cannot lose it from
-the index.
+position. It never changes. The index of a chat consists of segments (parts of the index, not the
+segments of a message), one after another. Each segment holds the terms of some consecutive
+messages. When eight neighbouring segments have the same size, they are merged into one. So a chat
+with a million messages has about fifteen segments. The newest messages, up to two hundred, are in
+no segment: a search reads them from the table of messages itself. So a message can be found as soon
+as it is stored, and a crash cannot lose it from the index.
 
 When a message is recalled, hidden, edited, redacted or deleted, a trigger adds a row to
 ``search_changes`` in the same transaction. From then on, searches ignore the terms that the
@@ -43,7 +43,8 @@ _BUCKET_BITS = 13
 """The id of a page is the id of its segment times two to this power, plus the number of its
 bucket."""
 _AT_ONCE = 64
-"""Number of pages that one step reads or writes: about 0.6 MB, and 2 ms of the database's time."""
+"""Number of pages that one step reads or writes. They have about 0.6 MB, and take 2 ms of the
+database's time."""
 _IN_ONE_QUERY = 500
 _REMOVED = -100
 """The level of a segment that was merged into a larger segment. The pages of the merged segment are
@@ -52,8 +53,8 @@ _MOST_CHANGES = 20_000
 """Maximum number of changed messages that are removed from a chat's index in one pass."""
 
 _MOST_COUNTED = 600_000
-"""Maximum number of records that `SearchIndexRepository.count_before` counts one by one: as many as
-the largest segment has."""
+"""Maximum number of records that `SearchIndexRepository.count_before` counts one by one. The
+largest segment has as many."""
 
 _PAGE = InsertStatement("search_pages", ("id", "data"))
 _SEGMENT = InsertStatement(
@@ -73,7 +74,7 @@ class SearchSegment:
         start: The position of its first message in the chat.
         count: How many messages it has.
         terms: How many terms they have together.
-        buckets: On how many pages its terms are distributed.
+        buckets: The number of pages to which its terms are distributed.
         first_seq: The number of its first message in the store.
         last_seq: The number of its last message.
     """
@@ -107,8 +108,8 @@ class SearchIndexRepository:
     @property
     def removals(self) -> int:
         """How often messages were removed from the index since the process started. Read this
-        before you read messages, and again before you store what was computed from them: if the
-        number has changed, do not store it."""
+        number before you read messages, and again before you store what was computed from the
+        messages. If the number has changed, do not store that."""
         return self._removals
 
     async def segments(self, chat_key: ChatKey) -> list[SearchSegment]:
@@ -352,7 +353,7 @@ class SearchIndexRepository:
     async def store_vectors(
         self, chat_key: ChatKey, number: int, vectors: bytes, *, removals: int
     ) -> None:
-        """Store the vectors of a block, unless messages were removed since the texts were read.
+        """Store the vectors of a block, unless messages were removed since their texts were read.
 
         Args:
             chat_key: The chat.
@@ -436,8 +437,8 @@ class SearchIndexRepository:
         )
 
     async def remove_of_erased(self, chat_keys: Iterable[ChatKey]) -> None:
-        """Delete the terms of all changed messages of these chats, so that the database contains no
-        words of an erased person when this method returns."""
+        """Delete the terms of all changed messages of these chats. When this method returns, the
+        database contains no words of an erased person."""
         async with self.writing:
             for chat_key in {*chat_keys, *await self.chats_with_changes()}:
                 await self.remove_changed(chat_key)
@@ -535,7 +536,7 @@ def of_erased_chat(chat_key: ChatKey) -> Iterable[SqlStatement]:
 
 
 def _cut(pages: Mapping[int, bytes], dead: NDArray[np.bool_]) -> dict[int, bytes]:
-    """Return, in their new form, the pages that change when the messages ``dead`` are removed."""
+    """Remove the messages ``dead`` from pages. Return the pages that changed, in their new form."""
     changed = ((page, without(data, dead)) for page, data in pages.items())
     return {page: data for page, data in changed if data is not None}
 

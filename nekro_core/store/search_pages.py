@@ -4,8 +4,9 @@ A posting is an unsigned number of 32 bits: the position of the message in its s
 how often the message has the term (4 bits, at most 15), and how many terms it has (8 bits, at most
 255). The postings of a term are in the order of the messages.
 
-A page is: the number of terms, the length of the terms' text, the terms with line feeds between
-them, the number of postings of each term, and all postings. Numbers are 32-bit little-endian.
+A page consists of the number of terms, the length of the terms' text, the terms with line feeds
+between them, the number of postings of each term, and all postings. Numbers are 32-bit
+little-endian.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def lengths(postings: Postings) -> NDArray[np.float32]:
 
 
 def moved(postings: Postings, by: int) -> Postings:
-    """Return the postings with all positions larger by ``by``, for a segment that begins
+    """Add ``by`` to all positions. This makes the postings right for a segment that begins
     earlier."""
     return postings + np.uint32(by << _POSITION)
 

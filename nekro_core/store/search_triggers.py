@@ -1,13 +1,14 @@
 """Makes the database triggers that note which indexed messages were changed or deleted.
 
-A message is recalled, hidden, edited, redacted, erased or deleted for its age by statements in many
-files. A trigger notices each of these statements, in the same transaction. So words that a message
-no longer has cannot stay in the search index. New messages fire no trigger, so storing them takes
-no longer.
+Statements in many files recall, hide, edit, redact or erase messages, or delete them for their age.
+A trigger notices each of these statements, in the same transaction. So words that a message no
+longer has cannot stay in the search index. New messages fire no trigger, so storing them takes no
+longer.
 """
 
 TRIGGER_FUNCTION = "search_note_change"
-"""The function that PostgreSQL's triggers call. It stays when the tables are dropped."""
+"""The function that PostgreSQL's triggers call. Dropping the tables does not remove the
+function."""
 _CHANGED = "OLD.recalled <> NEW.recalled OR OLD.segments <> NEW.segments"
 _NOTE = "INSERT INTO search_changes (chat_key, seq) VALUES (OLD.chat_key, OLD.seq);"
 

@@ -1,5 +1,5 @@
-"""Implements the engine for SQLite. It has one connection, and makes one call into the connection's
-thread for each commit."""
+"""Implements the database engine for SQLite. It has one connection, which runs in a thread of its
+own. For each commit, the engine makes a single call into this thread."""
 
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -31,7 +31,8 @@ class SqliteEngine:
         self._connection = connection
         self._path = path
         self._turn = anyio.Lock()
-        """Held for each call: a call that is cancelled while it waits never reaches the thread."""
+        """Each call holds this lock. If a call is cancelled while it waits for the lock, it never
+        reaches the thread."""
 
     @classmethod
     @asynccontextmanager
@@ -69,10 +70,11 @@ class SqliteEngine:
         """See `DatabaseEngine.commit`."""
         with _Translated():
             if len(statements) == 1:
-                # A single statement needs no explicit transaction.
+                # A single statement does not need an explicit transaction.
                 ((sql, values),) = statements
                 return [await self.read(sql, values)]
-            # Make one call into the connection's thread, not one for each statement.
+            # All statements go into the connection's thread in one call, because a call for each
+            # statement would take longer.
             async with self._turn:
                 return await _in_thread(self._connection, partial(_transact, statements))
 
@@ -84,7 +86,7 @@ class SqliteEngine:
     async def vacuum(self, *, anew: bool) -> None:
         """See `DatabaseEngine.vacuum`. SQLite overwrites freed pages by itself (``secure_delete``).
         With ``anew``, the whole file is rewritten, which removes deleted data that earlier versions
-        of the bot left. That takes 1 s of processor time for each 150 MB, and no other read runs
+        of the bot left. That takes 1 s of processor time for each 150 MB, and all other reads wait
         meanwhile. In both cases the write-ahead log is emptied."""
         if anew:
             await self.read("VACUUM", ())
@@ -124,8 +126,8 @@ class _Translated:
             case sqlite3.IntegrityError():
                 raise UniqueConflict(f"a unique key is taken already: {error}") from error
             case sqlite3.ProgrammingError() | sqlite3.InterfaceError() | ValueError():
-                # ValueError: a text cannot be encoded (UnicodeEncodeError), or the connection is
-                # closed (aiosqlite raises a ValueError).
+                # A ValueError has one of two causes: a text cannot be encoded (UnicodeEncodeError),
+                # or the connection is closed (then aiosqlite raises a ValueError).
                 raise StoreError(f"the database refused a value: {error}") from error
             case OverflowError():
                 raise StoreError(f"the database refused a value: {error}") from error

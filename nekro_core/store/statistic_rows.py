@@ -17,7 +17,8 @@ _ROWS = 100
 
 
 class Period(StrEnum):
-    """The time that one row of the statistics sums up. Days and months are counted in UTC."""
+    """The length of the time that one row of the statistics sums up. Days and months are counted in
+    UTC."""
 
     HOUR = "hour"
     DAY = "day"
@@ -32,31 +33,34 @@ class Dimension(StrEnum):
     ALL = "all"
     """The whole bot. The name is empty."""
     CHAT = "chat"
-    """A chat, by its key. The name of chats whose person was erased is empty."""
+    """A chat. The name is its key. For private chats of erased people, the name is empty."""
     PERSON = "person"
-    """A person: ``instance:user_id``. The name of erased people is empty."""
+    """A person. The name is ``instance:user_id``. For erased people, it is empty."""
     MODEL = "model"
-    """A model, by its name."""
+    """A model. The name is the model's name."""
     PLUGIN = "plugin"
-    """A plugin that asked a model, by its key."""
+    """A plugin that asked a model. The name is the plugin's key."""
     TOOL = "tool"
-    """A tool, by its name."""
+    """A tool. The name is the tool's name."""
     MEMBER = "member"
-    """A person in one chat, of all time. The name is the chat key, the member is the person."""
+    """A person in one chat. The name is the chat key, and the column ``member`` has the person.
+    There are only rows for all time."""
 
 
 class LatencyMeasure(StrEnum):
     """What a latency measures."""
 
     FIRST_WORDS = "first_words"
-    """From the beginning of a turn to its first message for the platform; of the whole bot, of each
-    chat and of each person."""
+    """The time from the beginning of a turn to its first message for the platform. It is known for
+    the whole bot, for each chat and for each person."""
     TURN = "turn"
-    """A whole turn; of the whole bot, of each chat and of each person."""
+    """The time of a whole turn. It is known for the whole bot, for each chat and for each
+    person."""
     REQUEST = "request"
-    """One reply of a model; of the whole bot, of each model and of each plugin that asked one."""
+    """The time of one reply of a model. It is known for the whole bot, for each model and for each
+    plugin that asked one."""
     CALL = "call"
-    """One call of a tool; of the whole bot and of each tool."""
+    """The time of one call of a tool. It is known for the whole bot and for each tool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +119,7 @@ Subject = tuple[Dimension, str]
 
 
 def period_start(period: Period, at: float) -> int:
-    """Return when the period began that contains this time, in seconds since 1970."""
+    """Return the beginning of the period that contains this time, in seconds since 1970."""
     match period:
         case Period.HOUR:
             return int(at // HOUR_S) * HOUR_S
@@ -130,15 +134,16 @@ def period_start(period: Period, at: float) -> int:
 
 @dataclass(slots=True)
 class Increments:
-    """Collects counts that will be added to the rows. ``now`` is the present time; periods that are
-    too old at this time (`KEPT_S`) get no row."""
+    """Collects counts that will be added to the rows. ``now`` is the present time. Periods that are
+    too old at this time (see `KEPT_S`) get no row."""
 
     now: float
     _sums: dict[tuple[Value, ...], list[float]] = field(default_factory=dict)
     _latencies: Counter[tuple[Value, ...]] = field(default_factory=Counter)
 
     def count(self, at: float, subjects: Sequence[Subject], sums: Sums) -> None:
-        """Add to the rows of these subjects at this time, and to those of the whole bot."""
+        """Add ``sums`` to the rows of these subjects at this time, and to the rows of the whole
+        bot."""
         parts = sums.parts()
         for period in Period:
             start = period_start(period, at)
@@ -148,7 +153,7 @@ class Increments:
                     self._add((period, dimension, name, "", start), parts)
 
     def count_member(self, chat_key: str, user_id: str, sums: Sums) -> None:
-        """Add to the row of a person in a chat."""
+        """Add ``sums`` to the row of a person in a chat."""
         self._add((Period.EVER, Dimension.MEMBER, chat_key, user_id, 0), sums.parts())
 
     def _add(self, key: tuple[Value, ...], parts: list[tuple[int, float]]) -> None:
@@ -161,7 +166,7 @@ class Increments:
     def count_latency(
         self, at: float, subjects: Sequence[Subject], measure: LatencyMeasure, seconds: float
     ) -> None:
-        """Add a latency to the rows of these subjects, and to those of the whole bot."""
+        """Add a latency to the rows of these subjects, and to the rows of the whole bot."""
         bucket = bucket_of(seconds)
         for period in (Period.HOUR, Period.DAY, Period.MONTH):
             start = period_start(period, at)
@@ -179,7 +184,7 @@ class Increments:
 
 
 def _texts(key: tuple[Value, ...]) -> tuple[Value, ...]:
-    """Return a key with plain texts: asyncpg refuses members of an enumeration."""
+    """Return a key with plain texts instead of members of an enumeration, which asyncpg refuses."""
     return tuple(str(each) if isinstance(each, str) else each for each in key)
 
 

@@ -35,18 +35,21 @@ from nekro_core.store.turn_latency import (
 _MOST = 1_000
 """Maximum number of rows of a ranking."""
 _LONG_S = 62 * DAY_S
-"""A ranking of a longer span is made by `StatisticsRepository._long_ranking`."""
+"""If a span is longer than this, in seconds, `StatisticsRepository._long_ranking` makes its
+ranking."""
 _DRAWN_HOURS_S = 31 * DAY_S
-"""Up to this length, a span may be drawn by hours. A longer span may be drawn by months."""
+"""A span of at most this many seconds may be drawn by hours. A longer span may be drawn by
+months."""
 _DRAWN_DAYS_S = 3 * 366 * DAY_S
-"""A longer span is not drawn by days."""
+"""A span of more than this many seconds is not drawn by days."""
 _CANDIDATES = 80
 _FEW_BATCHES = 4
 """Maximum number of batches of `_CANDIDATES` names that are read at first. These batches are almost
 always enough."""
 _MOST_BATCHES = 50
-"""Maximum number of batches of `_CANDIDATES` names that are read at all. If those who used most in
-the span are not those who used most of all time, the end of the ranking may be inexact."""
+"""Maximum number of batches of `_CANDIDATES` names that are read at all. If many others used more
+of all time, a subject that used much in the span may be missed. Then the end of the ranking is
+inexact."""
 _TOKENS = "prompt_tokens + completion_tokens"
 _SUMMED = {each: each for each in SUMMED}
 _SUMS = ", ".join(f"SUM({each}) AS {each}" for each in SUMMED)
@@ -59,19 +62,19 @@ class StatisticsRow:
     Attributes:
         start: When the period began, in seconds since 1970; 0 in a ranking.
         name: What the row is about (`Dimension`); empty for the whole bot and for erased people.
-        messages: Messages of people.
-        sent: Messages of the bot.
-        turns: Turns that have ended.
+        messages: The number of messages of people.
+        sent: The number of messages of the bot.
+        turns: The number of turns that have ended.
         errors: How many of the turns ended with an error or at a limit.
-        requests: Replies of models.
+        requests: The number of replies of models.
         prompt_tokens: Tokens of the requests.
         cached_tokens: How many of ``prompt_tokens`` came from the provider's cache.
         completion_tokens: Tokens of the replies.
-        cost: In the operator's currency.
-        calls: Calls of tools in turns.
+        cost: The cost, in the operator's currency.
+        calls: The number of calls of tools in turns.
         call_errors: How many of the calls failed.
         published_cost: The part of ``cost`` that is estimated from published prices, in US dollars.
-        unpriced: Requests whose price is not known. They count as 0 in ``cost``.
+        unpriced: The number of requests whose price is not known. They count as 0 in ``cost``.
     """
 
     start: float = 0.0
@@ -172,13 +175,13 @@ class StatisticsRepository:
     def periods(
         self, *, since: float, until: float, dimension: Dimension = Dimension.ALL
     ) -> tuple[Period, ...]:
-        """Say which periods suit a span: few enough to be drawn, at least two of them, and stored
-        for the whole span.
+        """Say which periods suit a chart of a span. The span must have at least two such periods
+        and not too many, and their rows must be stored for the whole span.
 
         Args:
             since: Seconds since 1970.
             until: Seconds since 1970.
-            dimension: Which rows.
+            dimension: What the rows are about.
 
         Returns:
             Some of `Period.HOUR`, `Period.DAY` and `Period.MONTH`, the shortest first; at least
@@ -289,8 +292,8 @@ class StatisticsRepository:
         rows = await self._database.read(
             f"SELECT name, {_SUMS} FROM ({sql}) AS parts GROUP BY name", *values
         )
-        # A subject that did something only before the span has a row too, in which all sums are 0:
-        # leave it out.
+        # A subject may have done something only before the span. Its row has only zeros and is left
+        # out.
         return [
             _row(row, start=0, name=row["name"])
             for row in rows
@@ -401,8 +404,9 @@ class StatisticsRepository:
         *,
         table: str = "statistics",
     ) -> tuple[str, list[Value]]:
-        """Return the SELECT of few rows that together make up a span. ``sums`` are the columns to
-        be added up, by their new names; if a row must be subtracted, its columns are negated."""
+        """Return a SELECT of a few rows that together make up a span. ``sums`` has the columns to
+        be added up, by their new names. If a row must be subtracted, the SELECT negates its
+        columns."""
         parts = self._parts(since, until, dimension)
         bound: list[Value] = []
         selects = []
@@ -420,7 +424,7 @@ class StatisticsRepository:
     ) -> list[tuple[str, Period, int, int]]:
         """Cut a span as `spans` does, but into fewer rows. If the span ends now, the present month
         is one row. If the span begins late in a month, the first part is that whole month, and the
-        days before the span are subtracted. Each part has the sign with which it is added."""
+        days before the span are subtracted. Each part has a sign: it is added or subtracted."""
         now, finest = self._clock(), self._finest(since, dimension)
         if _round_up(finest, until) >= now:
             until = _round_up(Period.MONTH, until)
@@ -483,7 +487,8 @@ def _day_start(at: float, timezone: tzinfo) -> float:
 
 def _row(row: Row, *, start: float, name: str) -> StatisticsRow:
     sums: dict[str, Any] = {
-        # Round sums of money: adding and subtracting the same amount can leave a tiny fraction.
+        # Sums of money are rounded, because adding and subtracting the same amount can leave a tiny
+        # fraction.
         each: max(0.0, round(float(row[each] or 0.0), 9)) if each in MONEY else int(row[each] or 0)
         for each in SUMMED
     }

@@ -140,8 +140,8 @@ class Store:
             # an exception group.
             try:
                 with anyio.CancelScope(shield=True):
-                    # If the caller is cancelled, a migration or connection that has begun is
-                    # finished first.
+                    # If the caller is cancelled, this waits until a migration or connection that
+                    # has begun is finished.
                     database = await tasks.start(_keep, url, settings, clock)
                 try:
                     yield await cls._load(database, clock)
@@ -185,10 +185,11 @@ async def _keep(
     *,
     task_status: TaskStatus[Database],
 ) -> None:
-    """Hold the connection open and commit writes until the database is closed. Tortoise finds its
+    """Keep the connection open, and commit writes until the database is closed. Tortoise finds its
     connection in a context variable, which is set only in this task. So several stores do not
     disturb each other, and the caller's context does not change."""
-    # Cancelling this task must not lose queued writes; only `Database.close` ends it.
+    # Cancelling this task would lose queued writes. So the task is shielded, and only
+    # `Database.close` ends it.
     with anyio.CancelScope(shield=True):
         async with open_engine(url, settings, clock) as engine:
             database = Database(engine, batch=settings.batch, queue=settings.queue)

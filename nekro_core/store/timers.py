@@ -59,8 +59,8 @@ class TimerRepository:
 
     @staticmethod
     def sweep_statement() -> SqlStatement:
-        """Return the statement that deletes finished timers whose record the chat's agent has
-        handled."""
+        """Return the statement that deletes finished timers. A timer is deleted only when the
+        chat's agent has handled the record that reports it."""
         return SqlStatement(
             "DELETE FROM timers WHERE state = 'over' AND record_seq <= "
             "(SELECT handled_seq FROM chats WHERE chats.chat_key = timers.chat_key)"

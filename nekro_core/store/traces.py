@@ -26,14 +26,14 @@ class PersonTraces:
     Attributes:
         private: The private chats in which only this person wrote.
         shared: Other chats in which the person wrote or woke a turn.
-        worked: Those of the ``shared`` chats in which code ran in turns that the person woke.
+        worked: The ``shared`` chats in which code ran because the person woke a turn.
         messages: How many messages the person wrote.
         turns: How many turns the person woke.
         media: The files in the messages and deliveries that will be deleted, with their chats.
         message_ids: The platform's ids of the messages that will be deleted.
         timers: The person's timers: chat and timer id.
-        waiting: Ids of the ``pending`` and ``unknown`` deliveries in their private chats and in
-            turns that they woke.
+        waiting: Ids of the ``pending`` and ``unknown`` deliveries in the person's private
+            chats and in turns that the person woke.
         names: The person's latest name on each instance.
     """
 
@@ -55,7 +55,7 @@ class PersonTraces:
 
     @property
     def with_boxes(self) -> frozenset[ChatKey]:
-        """The chats whose boxes may contain something of the person."""
+        """The chats whose boxes may contain data of the person."""
         return frozenset((*self.private, *self.worked, *(chat for chat, _ in self.media)))
 
 
@@ -73,13 +73,17 @@ async def traces_of(database: Database, person: Person) -> PersonTraces:
     woke = await read(
         f"SELECT DISTINCT chat_key FROM turns WHERE user_id = ? AND {there}", user, *beginnings
     )
-    known = await read(f"SELECT chat_key FROM chats WHERE {theirs}", *values)
+    known = [
+        *await read(f"SELECT chat_key FROM chats WHERE {theirs}", *values),
+        # Notes can be imported for a chat in which nobody has written yet.
+        *await read(f"SELECT DISTINCT chat_key FROM memory_notes WHERE {there}", *beginnings),
+    ]
     keys = {ChatKey.parse(row["chat_key"]) for row in (*wrote, *woke)}
     keys |= {
         key
         for key in (ChatKey.parse(row["chat_key"]) for row in known)
         # If an adapter serves several platforms, a person's id is ``platform:user``. A chat's id
-        # contains no platform.
+        # does not contain the platform.
         if key.kind is ChatKind.PRIVATE and key.native_id in (user, user.partition(":")[2])
     }
     private = await _alone(database, person, keys)
@@ -167,8 +171,9 @@ async def _timers(
     database: Database, person: Person, private: Sequence[ChatKey]
 ) -> tuple[tuple[ChatKey, str], ...]:
     """Find the timers of private chats, and the timers that were created in a turn that the person
-    woke. A chat has one turn at a time, so the time of creation shows the turn. (A run's
-    ``seconds`` cannot be used, because they do not include the waiting time of its calls.)"""
+    woke. A chat has one turn at a time, so the time at which a timer was created shows the turn.
+    Timers are compared with turns and not with runs: the ``seconds`` of a run do not include the
+    time of its calls, so they do not say when the run ended."""
     there, beginnings = chat_key_in(person.instances)
     rows = await database.read(
         "SELECT chat_key, timer_id FROM timers WHERE EXISTS (SELECT 1 FROM turns "

@@ -2,8 +2,8 @@
 
 The statistics count latencies of the whole bot, of models and of tools. If the statistics counted
 latencies for each chat and each person too, these rows would take half as much space as the
-messages. Instead the latencies of one chat or person are read from the turns, as long as the turns
-are kept (`nekro_core.store.settings`): they are few enough.
+messages. Instead the latencies of one chat or person are read from the stored turns, which are few
+enough. How long turns are stored is a setting (`nekro_core.store.settings`).
 """
 
 from collections import defaultdict
@@ -75,7 +75,7 @@ def _of(dimension: Dimension, name: str) -> tuple[str, Sequence[Value]]:
         return "chat_key = ?", (name,)
     instance, _, user_id = name.partition(":")
     # The keys of an instance's chats begin with the instance and "-". "." is the character after
-    # "-", so this range has all keys with this beginning.
+    # "-". So all keys with this beginning are in the range from "-" to ".".
     return "user_id = ? AND chat_key >= ? AND chat_key < ?", (
         user_id,
         f"{instance}-",

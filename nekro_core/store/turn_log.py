@@ -43,7 +43,8 @@ class TurnLogRepository:
         return await self._whole(turns)
 
     async def different(self, column: Literal["stop", "model"]) -> list[str]:
-        """Get the different reasons for the end of turns, or the different models."""
+        """Get all reasons for which turns ended, or all models that turns used. Each is listed
+        once."""
         return await self._turns.different(column)
 
     async def one(self, turn_id: int) -> tuple[LoggedTurn, list[Step], list[RunRecord]] | None:

@@ -1,4 +1,5 @@
-"""Reads the trace of a turn: what happened when. The console draws it as a waterfall chart.
+"""Reads the trace of a turn: what happened in the turn, and at which times. The console draws the
+trace as a waterfall chart.
 
 The times come from the rows that a turn writes anyway. Two rows have times as JSON:
 
@@ -32,10 +33,10 @@ SpanKind = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSpan:
-    """A bar of the waterfall. Times are seconds since 1970; ``end`` is None if what the bar shows
-    has not ended. ``step`` is -1 before the first step. ``failed`` says whether what the bar shows
-    failed. ``detail`` has the arguments of a call, the text of a message and the first line of a
-    piece of code."""
+    """A bar of the waterfall: something that took time in the turn. Times are seconds since 1970.
+    ``end`` is None if it has not ended. ``step`` is -1 before the first step. ``failed`` says
+    whether it failed. ``detail`` has the arguments of a call, the text of a message, or the first
+    line of a piece of code."""
 
     kind: SpanKind
     label: str
@@ -48,7 +49,8 @@ class TraceSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementTrace:
-    """A piece of code that was executed as it arrived. ``line`` is its first line in the reply."""
+    """A piece of the reply's code that was executed as soon as it had arrived. ``line`` is its
+    first line in the reply."""
 
     line: int
     sent: float
@@ -84,7 +86,8 @@ class PassedTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTrace:
-    """A step. Times are seconds since 1970, None if it did not happen or was not measured.
+    """A step. Times are seconds since 1970. A time is None if the thing did not happen or was not
+    measured.
 
     Attributes:
         position: Its number in the turn, from 0.
@@ -93,14 +96,14 @@ class StepTrace:
         began: When the step began.
         prompt_made: When the prompt was ready. If it was prepared before the turn, this is
             ``began``.
-        requests: When each request was sent; more than one if it was tried again.
+        requests: When each request was sent. There is more than one if the request was tried again.
         first_token: When the first part of the reply arrived.
         replied: When the whole reply had arrived.
-        ended: When the step had ended, with its code.
-        statements: The code's pieces.
+        ended: When the step and its code had ended.
+        statements: The pieces of the code that were executed as they arrived.
         has_prompt: Whether `PromptViewer.shown` can show the prompt.
-        answered: If models of a chain did not answer, the name of the model that did; otherwise
-            empty.
+        answered: The name of the model that answered, if other models of the chain did not answer
+            before it; otherwise empty.
         passed: The models of the chain that did not answer.
     """
 

@@ -17,13 +17,13 @@ _COLUMNS = (
 )
 _SELECT = f"SELECT {_COLUMNS} FROM turns"
 _MOST_UNANSWERED = 100_000
-"""Maximum number of records read after a restart. It is enough for ten minutes at 160 messages a
-second."""
+"""Maximum number of records that are read after a restart. So many records arrive in ten minutes
+with 160 messages a second."""
 _LATEST_TURNS = 50_000
-"""Number of newest turns read after a restart. It is enough for ten minutes at 80 turns a second.
-Without this limit the query would scan the whole table."""
+"""Number of newest turns that are read after a restart. So many turns run in ten minutes with 80
+turns a second. Without this limit the query would scan the whole table."""
 _LISTED_STOPS = 10_000
-"""Number of newest turns in which `TurnRepository.different` looks for reasons of an end."""
+"""`TurnRepository.different` looks for reasons of an end only in this many of the newest turns."""
 _ENDS = "SELECT (SELECT MIN(id) FROM turns) AS low, (SELECT MAX(id) FROM turns) AS high"
 """The lowest and the highest id of a turn. If one SELECT had both MIN and MAX, SQLite would read
 all turns."""
@@ -78,12 +78,12 @@ class TurnRepository:
         times: str = "",
         model: str = "",
     ) -> Awaitable[TurnRow]:
-        """Store that a turn starts, and why the trigger is answered. The write is queued when this
-        method returns. ``times`` is JSON, see `nekro_core.store.turn_trace`. ``model`` is the name
-        of the model that is asked.
+        """Store that a turn starts, and why the bot answers the message that woke it. The write is
+        queued when this method returns. ``times`` is JSON, see `nekro_core.store.turn_trace`.
+        ``model`` is the name of the model that is asked.
 
         The result may be awaited more than once. Raises `TurnRunning` if the chat has a running
-        turn.
+        turn already.
         """
         decided = (
             (decided_statement(decision, (trigger_seq,), running=str(chat_key)),)
@@ -121,8 +121,8 @@ class TurnRepository:
         )
 
     async def resume(self, turn_id: int) -> TurnRow:
-        """Resume an interrupted turn. First add one to its ``attempts``, so that a turn that kills
-        the process is not resumed for ever."""
+        """Resume an interrupted turn, and add one to its ``attempts``. The caller gives a turn up
+        after too many attempts, because the turn may be what kills the process."""
         ((*rows,),) = await self._database.write(
             SqlStatement(
                 "UPDATE turns SET attempts = attempts + 1 WHERE id = ? "
@@ -144,9 +144,10 @@ class TurnRepository:
         failed: bool = False,
     ) -> None:
         """End the turn and mark the records that it has seen as handled. ``stop`` says why it
-        ended. Of the records from ``waiting_seq`` on, only those of the turn's person count as
-        handled, since other persons wait for an answer. With ``only_asked``, only records up to the
-        trigger count as handled. ``failed`` says whether anything in the turn failed."""
+        ended. Of the records from ``waiting_seq`` on, only the records of the turn's person count
+        as handled, since other persons wait for an answer. With ``only_asked``, only records up to
+        the one that woke the turn count as handled. ``failed`` says whether anything in the turn
+        failed."""
         most = _NOTHING_WAITS if waiting_seq is None else waiting_seq - 1
         through = (
             "(SELECT CASE WHEN through_seq < ? THEN through_seq ELSE ? END FROM turns WHERE id = ?)"
@@ -161,7 +162,7 @@ class TurnRepository:
         await self._database.write(
             SqlStatement(
                 "UPDATE turns SET running_chat = NULL, stop = ?, ended = ?, "
-                # Set ``failed`` only if it changes: an UPDATE that sets a column also writes the
+                # ``failed`` is set only if it changes. An UPDATE that sets a column also writes the
                 # column's index, even if the value stays the same.
                 f"{'failed = TRUE, ' if failed else ''}"
                 f"through_seq = {'trigger_seq' if only_asked else 'through_seq'} "
@@ -181,8 +182,8 @@ class TurnRepository:
         self, *, since: float, limit_per_person: int = 100
     ) -> list[UnansweredMessages]:
         """Get the messages that are not marked as handled and that no turn of their sender has
-        seen. Only messages whose platform time is ``since`` or later count. System lines to the
-        agent are included; lines of timers are included at any age.
+        seen. Only messages whose platform time is ``since`` or later are returned. Lines that the
+        system wrote to the agent are included. Lines of timers are included even if they are older.
 
         Records that an interrupted turn has seen, or that woke it, count as seen, because that turn
         is resumed or closed. Of each person in each chat only the newest ``limit_per_person``
@@ -266,7 +267,7 @@ class TurnRepository:
         return [_turn(row) for row in rows]
 
     async def different(self, column: Literal["stop", "model"]) -> list[str]:
-        """Get the different values of a column, sorted, without the empty one. Each model is found
+        """Get the different values of a column, sorted, except the empty text. Each model is found
         by one search in an index. Reasons are looked for only in the newest turns."""
         if column == "stop":
             rows = await self._database.read(
@@ -290,9 +291,9 @@ class TurnRepository:
         return found
 
     async def _conditions(self, wanted: TurnFilter) -> list[tuple[str, Value]]:
-        """Return the conditions of a filter. Times are replaced by ids, since turns are numbered in
-        the order of their beginning. So the database can read the rows in the order of their ids,
-        or of an index that begins with another column of the filter."""
+        """Return the conditions of a filter. The times of the filter are replaced by ids, since
+        turns are numbered in the order of their beginning. So the database can read the rows in the
+        order of their ids, or of an index that begins with another column of the filter."""
         found: list[tuple[str, Value]] = []
         if wanted.chat_key is not None:
             found.append(("chat_key = ?", str(wanted.chat_key)))
@@ -305,7 +306,9 @@ class TurnRepository:
                 found.append((f"{column} = ?", text))
         failed = wanted.failed
         if wanted.stop and wanted.stop not in NORMAL_STOPS and failed is None:
-            failed = True  # Uses the index of failed turns; reasons have no index.
+            # A turn with this reason has failed. So the search can use the index of failed turns;
+            # there is no index of the reasons.
+            failed = True
         if failed is not None:
             found.append(("failed = ?", failed))
         if wanted.since:
@@ -316,8 +319,8 @@ class TurnRepository:
 
     async def _first_since(self, time: float) -> int:
         """Return the id of the first turn that began at this time or later. If there is no such
-        turn, return an id above all. The id is found by a binary search, because an index of the
-        times would cost each turn a write."""
+        turn, return an id above all others. The id is found by a binary search: an index of the
+        times would need a write for each turn."""
         (ends,) = await self._database.read(_ENDS)
         low, high = int(ends["low"] or 0), int(ends["high"] or 0) + 1
         while low < high:
@@ -379,10 +382,10 @@ class TurnRepository:
         user_id: str | None = None,
         instances: Collection[str] = (),
     ) -> Usage:
-        """Return the total usage of the steps that began at ``since`` or later: of all chats, of a
-        chat with its threads (or of one thread), or of a person. Plugins' requests to models for
-        that chat or person are included. A person's id is valid on only one platform, so
-        ``instances`` restricts which chats count; if it is empty, all chats count."""
+        """Return the total usage of the steps that began at ``since`` or later. It is the usage of
+        all chats, of a chat with its threads (or of one thread), or of a person. Plugins' requests
+        to models for that chat or person are included. A person's id is valid on only one platform,
+        so ``instances`` restricts which chats count; if it is empty, all chats count."""
         where = "started >= ?"
         values: list[Value] = [since]
         if chat_key is not None:

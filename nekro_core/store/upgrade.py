@@ -2,13 +2,13 @@
 
 A SQLite file is copied, the copy is migrated, and the copy then replaces the original. The original
 is moved to ``copies/``. The copy is needed because Tortoise commits changes of tables at once and
-records the migration only afterwards. So a process that is killed in between would leave tables
-that no version of the bot can use. On PostgreSQL all migrations run in one transaction, and the
-operator makes the backups.
+records the migration only afterwards. So if a process were killed in between, it would leave tables
+that no version of the bot can use. On PostgreSQL all migrations run in one transaction. There, the
+operator must make the backups.
 
 In a new file the tables are created by `new_tables.sql`, in 10 ms instead of half a second. Tests
-check that the models and all migrations together lead to the same tables; `python -m
-tests.store.new_tables` writes that file anew.
+check that this file, the models, and all migrations together lead to the same tables. `python -m
+tests.store.new_tables` writes the file anew.
 """
 
 import os
@@ -31,7 +31,7 @@ from nekro_core.store.search_triggers import trigger_statements
 
 NEW_TABLES = "new_tables.sql"
 APP = "store"
-"""The name of our tables in the table of migrations."""
+"""The name of the bot's tables in the table of migrations."""
 
 
 def known_migrations() -> list[str]:
@@ -60,7 +60,8 @@ async def upgrade_file(path: Path, *, copies: int, clock: Callable[[], float]) -
         if applied is None:
             await to_thread.run_sync(_make_file, fresh)
         else:
-            # Tortoise and the models take 0.2 s and 9 MiB, and few starts migrate.
+            # The import of Tortoise and the models takes 0.2 s and 9 MiB. It is done here, because
+            # few starts of the bot migrate a file.
             from nekro_core.store.migrate import migrate_file  # noqa: PLC0415
 
             await migrate_file(fresh)
@@ -122,7 +123,8 @@ def _tables() -> str:
 
 def _make_file(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
-        # The file needs no syncing yet: it is synced before it takes its place.
+        # The writes need not be synced to the disk now, because the file is synced before it
+        # replaces the original.
         database.executescript(
             "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; "
             f"BEGIN; {new_tables(datetime.now(UTC))}; COMMIT"

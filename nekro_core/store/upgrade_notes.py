@@ -4,12 +4,12 @@ these notes."""
 from nekro_core.store.database import Database, SqlStatement
 
 PARTICIPATION = "participation"
-"""The note of a bot that was used before it could follow conversations in groups. Such a bot goes
-on answering only those who mention it, until the operator changes its participation."""
+"""The note of a bot that was used before it could follow conversations in groups. Such a bot still
+answers only those who mention it, until the operator changes this setting."""
 
 
 class UpgradeNotes:
-    """The notes that are not done yet."""
+    """The notes about things that the bot has not done yet."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -21,7 +21,7 @@ class UpgradeNotes:
         )
 
     async def remove(self, name: str) -> None:
-        """Remove a note when what it asks for was done. Raises `StoreUnavailable`."""
+        """Remove a note. The bot has done what the note asks for. Raises `StoreUnavailable`."""
         await self._database.write(
             SqlStatement("DELETE FROM upgrade_notes WHERE name = ?", (name,))
         )

@@ -1,5 +1,5 @@
-"""Defines the values that the store reads and writes, besides those of `nekro_core.chat`. All are
-frozen. Times are seconds since 1970."""
+"""Defines the values that the store reads and writes, in addition to the values of
+`nekro_core.chat`. All are frozen. Times are seconds since 1970."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ class TurnRow:
     ``trigger_seq`` is the record that woke the turn, and ``through_seq`` the newest record that its
     steps have seen. ``stop`` says why the turn ended and is empty while the turn runs. ``attempts``
     counts how often the turn was started: 1 for a turn that was never interrupted. ``model`` is the
-    name of the model that was asked. ``failed`` says whether anything in the turn failed; it is set
+    name of the model that was asked. ``failed`` says whether anything in the turn failed. It is set
     when the turn ends.
     """
 
@@ -63,13 +63,13 @@ class Step:
     Attributes:
         position: The step's number in its turn, from 0.
         reply: The whole text that the model wrote.
-        tail: The end of the reply that did not run.
+        tail: The end of the reply, if it did not run.
         model: The model's name.
         prompt_tokens: Tokens of the request.
         cached_tokens: How many of ``prompt_tokens`` came from the provider's cache.
         completion_tokens: Tokens of the reply.
         estimated: Whether the bot estimated the token counts because the provider reported none.
-        cost: In the currency of the price; 0 if the price is not known.
+        cost: The cost, in the currency of the price; 0 if the price is not known.
         price_source: Where the price comes from: ``operator``, ``published``, ``free`` or
             ``unknown``; empty if the step is older than this field.
         started: Seconds since 1970.
@@ -164,9 +164,9 @@ class Usage:
         steps: The number of steps.
         prompt_tokens: Tokens of the requests.
         completion_tokens: Tokens of the replies.
-        cost: In the operator's currency. The part from published prices is in US dollars.
+        cost: The cost, in the operator's currency. The part from published prices is in US dollars.
         published_cost: The part of ``cost`` that is estimated from published prices.
-        unpriced: Requests whose price is not known. They count as 0 in ``cost``.
+        unpriced: The number of requests whose price is not known. They count as 0 in ``cost``.
     """
 
     turns: int = 0
@@ -206,8 +206,8 @@ class TimerRow:
 
     ``kind`` is ``once``, ``temporary`` or ``recurring``, ``state`` is ``active``, ``paused`` or
     ``over``. ``due`` is the next time, 0 if there is none. ``told_due`` is the latest due time that
-    a record of the chat's history has reported, and ``record_seq`` is the number of this record;
-    both are 0 before the first report.
+    a record of the chat's history has reported. ``record_seq`` is the number of this record. Both
+    are 0 before the first report.
     """
 
     timer_id: str

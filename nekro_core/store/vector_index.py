@@ -46,7 +46,7 @@ class VectorPoint:
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """A collection in memory. The points have the order of their ids."""
+    """A collection in memory. The points are in the order of their ids."""
 
     distance: Distance
     ids: list[PointId]
@@ -62,7 +62,7 @@ class VectorIndex:
     def __init__(self, path: Path | str) -> None:
         self._lock = threading.RLock()
         self._loaded: dict[str, _Loaded] = {}
-        # Any worker thread may use the connection; the lock admits one at a time.
+        # Any worker thread may use the connection. The lock admits one thread at a time.
         self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = NORMAL")
@@ -76,7 +76,7 @@ class VectorIndex:
             self._database.close()
 
     def names(self) -> list[str]:
-        """The names of all collections."""
+        """Return the names of all collections."""
         with self._lock, closing(self._database.execute("SELECT name FROM collections")) as rows:
             return sorted(name for (name,) in rows)
 
@@ -111,8 +111,8 @@ class VectorIndex:
         return row[0], Distance(row[1])
 
     def put(self, name: str, points: Sequence[tuple[PointId, Any, dict[str, Any]]]) -> None:
-        """Store points in one transaction. Points with the same ids are replaced. Raises
-        `BadVector`; then no point was stored."""
+        """Store points in one transaction. Points with the same ids are replaced. After a
+        `BadVector`, no point was stored."""
         with self._lock:
             size, _ = self.kind(name)
             rows = [
@@ -180,7 +180,8 @@ class VectorIndex:
         return touched
 
     def points(self, name: str, wanted: Wanted | None = None) -> list[VectorPoint]:
-        """Return the points that ``wanted`` selects, in the order of their ids."""
+        """Return the points for which ``wanted`` is true, in the order of their ids; without it,
+        all points."""
         with self._lock:
             loaded = self._load(name)
         return [
@@ -290,7 +291,7 @@ def _vector(given: Any, size: int) -> Floats:
 def _id_text(point: PointId) -> str:
     """Return the id as JSON, so that the number 1 and the text "1" are different ids."""
     if isinstance(point, bool) or not isinstance(point, int | str):
-        point = str(point)  # a UUID object
+        point = str(point)  # The id is a UUID object.
     if isinstance(point, str) and not 0 < len(point) <= _LONGEST_ID:
         raise BadVector(f"an id of {len(point)} characters: 1 to {_LONGEST_ID}")
     return json.dumps(point)

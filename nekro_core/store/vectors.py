@@ -36,4 +36,4 @@ class NoCollection(VectorError):
 
 
 class BadVector(VectorError):
-    """A vector, id or payload that cannot be stored."""
+    """A vector, an id or a payload cannot be stored."""

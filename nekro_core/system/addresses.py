@@ -18,20 +18,20 @@ _NOT_OUTSIDE = tuple(
         ipaddress.ip_network,
         (
             "192.0.0.0/24",  # protocol assignments; a cloud's metadata service is there
-            "192.88.99.0/24",  # relays of 6to4
+            "192.88.99.0/24",  # relays of 6to4 (an old way to send IPv6 over IPv4)
             "168.63.129.16/32",  # internal services of Azure, at an address that looks public
             "2001::/23",  # protocol assignments, for example Teredo
             "3fff::/20",  # documentation
         ),
     )
 )
-"""Networks that are not public, although at least one supported version of Python calls them
-global."""
+"""Networks that are not public, although `ipaddress` calls them global in at least one supported
+version of Python."""
 
 
 def is_public(address: Address) -> bool:
-    """Return True if an address is on the public internet. If an IPv6 address contains an IPv4
-    address, the IPv4 address decides."""
+    """Return True if an address is on the public internet. An IPv6 address may contain an IPv4
+    address. Then the result is that of the IPv4 address."""
     reached = _embedded(address)
     if isinstance(reached, ipaddress.IPv6Address) and reached not in _UNICAST:
         return False
@@ -42,8 +42,8 @@ def is_of_this_machine(address: Address) -> bool:
     """Return True if an address belongs to this machine.
 
     Such an address can be public. It must be recognized, because the machine's firewall does not
-    stop a connection from the machine to itself. Returns False for the address of a router that
-    forwards connections to this machine, because this machine does not know that address.
+    stop a connection from the machine to itself. A router may forward connections to this machine.
+    Returns False for the router's address, because this machine does not know that address.
     """
     reached = _embedded(address)
     if reached.is_loopback or reached.is_unspecified or reached.is_link_local:

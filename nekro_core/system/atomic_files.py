@@ -9,7 +9,8 @@ def write_whole(path: Path, data: bytes) -> None:
 
     A reader sees the old content or the new one, never a part of it. This also holds if the process
     is killed while it writes. The file is not synced: after a power cut it can have the old
-    content or be empty. Only the owner can read the file, and its folder if this call makes it.
+    content or be empty. Only the owner can read the file. If this call makes the folder, only the
+    owner can read it too.
 
     Args:
         path: The file. Missing folders are made. The new content is first written to a second file
@@ -56,6 +57,6 @@ class WatchedFile:
         return True
 
     def ask_again(self) -> None:
-        """Let the next `changed` return True if the file exists. Call this if the content of the
-        file could not be used yet."""
+        """Make the next `changed` return True if the file exists. Call this if the content of the
+        file could not be used, so that the file is read again."""
         self._stamp = None

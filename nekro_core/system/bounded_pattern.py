@@ -1,4 +1,5 @@
-"""Searches the texts of chat members with a plugin's regular expression, within a time limit.
+"""Searches texts of chat members with the regular expression of a plugin. Each search has a time
+limit.
 
 Python's ``re`` blocks the process while it backtracks: to search a text of thirty characters with
 ``(a+)+$`` can take years. The package ``regex`` has a time limit, which adds 6 µs to each search.
@@ -13,8 +14,8 @@ from nekro_core.system.errors import NekroError
 LIMIT_S = 0.05
 """Time limit for one search, in seconds. The pattern of a command needs microseconds."""
 REST_S = 5.0
-"""Seconds for which a pattern is not searched after a search took too long. So a member who writes
-slow texts on purpose can block the bot for at most a hundredth of the time."""
+"""Seconds for which a pattern is not searched after a search took too long. So a chat member who
+writes slow texts on purpose can block the bot for at most a hundredth of the time."""
 
 
 class PatternProblem(NekroError):
@@ -26,7 +27,8 @@ class BoundedPattern:
 
     Args:
         pattern: The regular expression.
-        told: Called with the seconds of a search that exceeded the time limit.
+        told: A function that is called when a search has exceeded the time limit, with the seconds
+            that the search took.
         clock: A monotonic clock.
 
     Raises:

@@ -6,12 +6,12 @@ from anyio.abc import Process
 
 
 def tolerate_exit(process: Process) -> Process:
-    """Keep asyncio from logging an error when a child process ends. The process's streams raise
-    this error anyway.
+    """Keep asyncio from logging an error when a child process ends while the bot writes to it. The
+    process's streams raise this error, so the bot learns of it.
 
     CPython 3.11.2 stores the error a second time, for `wait_closed`. anyio never calls
-    `wait_closed`, so CPython logs an exception that was never retrieved. CPython 3.11.7 does not
-    log it.
+    `wait_closed`. So CPython logs that an exception was never retrieved. CPython 3.11.7 does not
+    log this.
     """
     protocol = getattr(getattr(process, "_process", None), "_protocol", None)
     closed = getattr(protocol, "_stdin_closed", None)

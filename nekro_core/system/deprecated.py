@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 def old_names(
     module: str, names: Mapping[str, str], *, since: str, removed: str
 ) -> Callable[[str], object]:
-    """Make the ``__getattr__`` of a module in which names have changed.
+    """Make the function ``__getattr__`` of a module in which names have changed.
 
     Args:
         module: The module's ``__name__``.

@@ -1,11 +1,11 @@
 """Stores the texts that an operator edits, such as ``settings.toml``, with their revisions.
 
-A document may be changed by a page, by a command and in an editor, so a writer names the revision
-that it has read. If the document has another revision by then, nothing is written and the writer is
-told what changed. `FileDocuments` stores documents as files. `nekro_core.store.documents` stores
-documents in a database, for several processes that share the database, and
-`nekro_core.system.working_copies` keeps copies of the database's documents in a folder. All three
-pass the same tests (``tests/system/document_store_contract.py``).
+A page, a command and a person with an editor may change the same document. So a writer names the
+revision that it has read. If the document has another revision by then, nothing is written, and the
+writer gets an error that shows what changed. `FileDocuments` stores documents as files.
+`nekro_core.store.documents` stores documents in a database, for several processes that share the
+database, and `nekro_core.system.working_copies` keeps copies of the database's documents in a
+folder. All three pass the same tests (``tests/system/document_store_contract.py``).
 """
 
 import difflib
@@ -31,13 +31,14 @@ KEPT = 20
 have a few kilobytes."""
 MAX_NAME = 200
 MAX_CHARS = 10_000_000
-"""The longest text of a document. A persona with 200 versions has at most eight million characters;
-a larger text is a mistake, because it is read whole at each change."""
+"""The longest text of a document. A persona with 200 versions has at most eight million characters.
+A larger text is refused, because a document is read as a whole at each change."""
 _PART = r"\w(?:[\w .()·-]*[\w.)-])?"
 _NAME = re.compile(rf"{_PART}(?:/{_PART})*")
 _REVISIONS = "revisions"
 LOCK_S = 5.0
-"""Longest wait for another process that writes a document. A write takes milliseconds."""
+"""Longest wait for another process that writes a document, in seconds. A write takes
+milliseconds."""
 _SHOWN_LINES = 12
 """Maximum number of changed lines that the text of a `DocumentConflict` shows."""
 
@@ -52,8 +53,8 @@ class DocumentConflict(DocumentError):
     Attributes:
         name: The document's name.
         found: The document as it is now; None if it was removed.
-        change: What the other change was, as lines of a unified diff. It is empty for a secret
-            document, and if the revision that the writer read is no longer stored.
+        change: The lines that the other writer changed, as a unified diff. It is empty for a secret
+            document, and also if the revision that this writer read is no longer stored.
     """
 
     def __init__(self, name: str, found: "Document | None", change: Sequence[str] = ()) -> None:
@@ -73,8 +74,8 @@ class Document:
 
     Attributes:
         name: The document's name.
-        text: Its text.
-        revision: The name of this revision. It is opaque: compare it only with ``==``.
+        text: The text of the document.
+        revision: The name of this revision. Compare it only with ``==``: its form means nothing.
         saved: When it was written, in seconds since 1970. For a file that was edited by hand, this
             is the file's modification time.
     """
@@ -93,8 +94,8 @@ class DocumentStore(Protocol):
         """Return the current revision of a document; None if there is no such document."""
 
     async def revision(self, name: str) -> str | None:
-        """Return the name of the current revision; None if there is no such document. This is
-        cheap, so a caller can use it to notice changes, also changes that are made by hand."""
+        """Return the name of the current revision; None if there is no such document. This is fast,
+        so a caller can use it to notice changes, including changes that are made by hand."""
 
     async def write(self, name: str, text: str, *, expected: str | None) -> str:
         """Write a new revision and return its name.
@@ -130,14 +131,14 @@ class DocumentStore(Protocol):
 
 
 class DocumentFolder(DocumentStore, Protocol):
-    """A document store whose documents are files of a folder too, so that they can be read without
-    waiting and edited by hand. The methods of this class block."""
+    """A document store whose documents are also files of a folder. So they can be read without
+    waiting, and edited by hand. The methods of this class block."""
 
     def read_now(self, name: str) -> Document | None:
-        """The same as `read`."""
+        """Do the same as `read`."""
 
     def write_in_thread(self, name: str, text: str, expected: str | None) -> str:
-        """The same as `write`, for a worker thread of the event loop."""
+        """Do the same as `write`. Call this in a worker thread of the event loop."""
 
 
 def check_name(name: str) -> str:
@@ -179,14 +180,14 @@ class FileDocuments:
     change that was made in an editor is a revision too.
 
     Earlier revisions are in the folder ``revisions``. The text that a file had before a write is
-    kept, also if somebody wrote that text by hand. Only the owner can read the files. Several
+    kept, even if somebody wrote that text by hand. Only the owner can read the files. Several
     processes of one machine can use the same folder.
 
     Args:
         folder: The folder.
-        secret: The names, or patterns of names, of the documents that contain secrets: no earlier
-            revisions of them are kept, and no error quotes them.
-        kept: The number of revisions to keep, with the current one.
+        secret: The names, or patterns of names, of the documents that contain secrets. No earlier
+            revisions of these documents are kept, and no error quotes them.
+        kept: The number of revisions to keep, including the current one.
         lock_s: Longest wait in seconds for another process that writes a document.
         clock: Returns seconds since 1970.
     """
@@ -212,8 +213,8 @@ class FileDocuments:
         return await anyio.to_thread.run_sync(self.read_now, check_name(name))
 
     async def revision(self, name: str) -> str | None:
-        """See `DocumentStore.revision`. A file whose time, size and inode are the same is not read
-        again."""
+        """See `DocumentStore.revision`. If the time, size and inode of the file are the same as
+        before, the file is not read again."""
         return await anyio.to_thread.run_sync(self.revision_now, check_name(name))
 
     async def write(self, name: str, text: str, *, expected: str | None) -> str:
@@ -238,10 +239,12 @@ class FileDocuments:
         return await anyio.to_thread.run_sync(self._forget_earlier, check_name(name))
 
     def read_now(self, name: str) -> Document | None:
-        """The same as `read`, for callers that run before the event loop. It blocks."""
+        """Do the same as `read`, for callers that run before the event loop starts. This call
+        blocks."""
         path = self._folder / name
         try:
-            text = path.read_bytes().decode()  # `read_text` would change line ends
+            # `read_text` is not used, because it would change line ends.
+            text = path.read_bytes().decode()
             saved = path.stat().st_mtime
         except FileNotFoundError:
             return None
@@ -252,7 +255,8 @@ class FileDocuments:
         return Document(name=name, text=text, revision=revision_of(text), saved=saved)
 
     def revision_now(self, name: str) -> str | None:
-        """The same as `revision`, for callers that run before the event loop. It blocks."""
+        """Do the same as `revision`, for callers that run before the event loop starts. This call
+        blocks."""
         try:
             status = (self._folder / name).stat()
         except FileNotFoundError:
@@ -269,7 +273,7 @@ class FileDocuments:
         return seen[1]
 
     def names_now(self, pattern: str) -> list[str]:
-        """Return the names of the files that match a pattern of `listed`. It blocks."""
+        """Return the names of the files that match a pattern of `listed`. This call blocks."""
         try:
             found = [each for each in self._folder.glob(pattern) if each.is_file()]
         except OSError as error:
@@ -284,8 +288,8 @@ class FileDocuments:
     def replace_now(
         self, name: str, text: str | None, *, expected: str | None, keep: bool = True
     ) -> None:
-        """The same as `write`, or the same as `remove` if ``text`` is None. It blocks. Without
-        ``keep``, the old text is not kept as an earlier revision."""
+        """Do the same as `write`, or, if ``text`` is None, the same as `remove`. This call blocks.
+        Without ``keep``, the old text is not kept as an earlier revision."""
         self._replace(name, text, expected, keep=keep)
 
     def _write(self, name: str, text: str, expected: str | None) -> str:
@@ -354,8 +358,9 @@ class FileDocuments:
     def _keep(self, document: Document) -> None:
         folder = self._folder / _REVISIONS / document.name
         kept = [p for p in sorted(folder.iterdir()) if p.name[0] != "."] if folder.is_dir() else []
-        # The name is the time at which this revision was saved, but at most the current time, in
-        # microseconds. It must be larger than all other names, even if the clock was set back.
+        # The file's name is the time at which this revision was saved, in microseconds, but at most
+        # the current time. It must be larger than the names of all earlier revisions, even if the
+        # clock was set back.
         number = int(min(document.saved, self._clock()) * 1e6)
         number = max(number, int(kept[-1].name) + 1) if kept else number
         write_whole(folder / f"{number:020}", document.text.encode())

@@ -1,7 +1,8 @@
 """Lets `watchfiles.awatch` end as soon as its task is cancelled.
 
 ``awatch`` waits in a thread, and a cancelled task waits for its thread, for up to five seconds. The
-thread ends sooner if an event tells it so. Source: https://watchfiles.helpmanual.io/api/watch/
+thread ends sooner if an event that was given to ``awatch`` is set. Source:
+https://watchfiles.helpmanual.io/api/watch/
 """
 
 from collections.abc import AsyncIterator
@@ -12,8 +13,8 @@ import anyio
 
 @asynccontextmanager
 async def stop_event_of_watch() -> AsyncIterator[anyio.Event]:
-    """Yield the argument ``stop_event`` for ``awatch``. It is set when the task is cancelled or the
-    block is left."""
+    """Yield the argument ``stop_event`` for ``awatch``. This event is set when the task is
+    cancelled or the block is left."""
     stop = anyio.Event()
     failed: Exception | None = None
     async with anyio.create_task_group() as tasks:

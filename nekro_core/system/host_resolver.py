@@ -17,7 +17,7 @@ AT_ONCE = 16
 stopped and may take half a minute. So lookups do not use the event loop's threads, which must stay
 free to look up the model's host."""
 PER_KEY = 2
-"""The largest number of these threads that one key, usually a chat, may use."""
+"""The largest number of these threads that one key may use. A key is usually a chat."""
 
 
 class HostResolver:
@@ -33,11 +33,11 @@ class HostResolver:
         self._progress = anyio.Event()
 
     async def addresses(self, host: str, port: int, key: Hashable) -> Sequence[str]:
-        """The addresses of a host.
+        """Look up the addresses of a host.
 
         A caller waits while `PER_KEY` lookups of its ``key`` or `AT_ONCE` lookups of all keys are
-        open. A lookup with the system's resolver stays open if its caller is cancelled. Raises
-        `OSError`.
+        open. If the caller is cancelled, a lookup with the system's resolver stays open until it is
+        answered. Raises `OSError`.
         """
         while sum(self._open.values()) >= AT_ONCE or self._open.get(key, 0) >= PER_KEY:
             await self._progress.wait()

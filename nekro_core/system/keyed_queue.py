@@ -1,4 +1,5 @@
-"""Limits how many jobs of a key run at once, or runs them in order. A key is for example a chat."""
+"""Limits how many jobs of a key run at once (`KeyedLimiter`), or runs the jobs of a key in order
+(`KeyedQueue`). A key is for example a chat."""
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
@@ -14,8 +15,8 @@ Job = Callable[[], Awaitable[None]]
 
 READ_AHEAD = 8
 """The largest number of reads of a key that run before their jobs need the values. If a server does
-not answer, the reads of several messages wait for it at the same time, so the chat waits once and
-not once for each message."""
+not answer, the reads of several messages wait for it at the same time. So the chat waits only once,
+and not once for each message."""
 FETCHES_AT_ONCE = 4
 """The largest number of downloads of a key that are open at once."""
 
@@ -75,8 +76,8 @@ class KeyedLimiter:
 class KeyedQueue:
     """Runs the jobs of a key one after another, and the jobs of different keys concurrently.
 
-    If a job fails, the error is logged and the next job runs, so that one bad message does not
-    block its chat.
+    If a job fails, the error is logged and the next job runs. So one bad message does not block its
+    chat.
 
     Args:
         tasks: The task group that runs the jobs.
@@ -114,7 +115,7 @@ class KeyedQueue:
     ) -> "Prefetch[T]":
         """Read a value that a job of this key will need.
 
-        If jobs of the key are queued or running, the read begins now; at most `READ_AHEAD` such
+        If jobs of the key are queued or running, the read begins now. At most `READ_AHEAD` such
         reads of a key run at once. If the key is idle, the read begins when the job calls
         `Prefetch.get`.
 
@@ -178,7 +179,8 @@ class KeyedQueue:
 
 
 class Prefetch(Generic[T]):
-    """A value that is read for a job, perhaps before the job asks. Made by `KeyedQueue.prefetch`.
+    """A value that is read for a job, perhaps before the job asks for it. `KeyedQueue.prefetch`
+    makes this object.
 
     Args:
         read: Called without arguments and awaited, once.
@@ -192,7 +194,7 @@ class Prefetch(Generic[T]):
         self.begun = False
 
     async def get(self) -> T:
-        """Wait for the value, or begin to read it if that has not begun.
+        """Wait for the value. If the read has not begun, begin it now.
 
         Returns:
             The value that ``read`` returned.

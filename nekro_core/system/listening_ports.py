@@ -15,7 +15,7 @@ def is_own_port(port: int) -> bool:
     """Return True if the bot or one of its descendant processes listens on this port.
 
     Each call reads ``/proc``, so it also finds ports that were opened a moment ago. On a machine
-    without ``/proc``, the answer is True for every port.
+    without ``/proc``, this returns True for every port.
     """
     try:
         wanted = set(_listening(port))
@@ -61,7 +61,7 @@ def _sockets(process: int) -> set[str]:
             if match := _SOCKET.fullmatch(target):
                 inodes.add(match[1])
     except OSError:
-        # The process has ended, or has given up its rights, so that its descriptors cannot be read.
-        # In the second case it inherited its sockets from its parent, where they are found.
+        # The descriptors cannot be read, because the process has ended or has given up its rights.
+        # In the second case it has inherited its sockets from its parent, and they are found there.
         return inodes
     return inodes

@@ -1,8 +1,8 @@
 """Defines the base class of settings that can change while the bot runs.
 
-Rooms hold a settings object and read its fields when they need them. When the operator changes the
-settings, the object takes over the new values, so all its holders see them at their next read. A
-read takes no longer than in any other object.
+The code of a room keeps a settings object and reads its fields when it needs them. When the
+operator changes the settings, the object takes over the new values. So all code that keeps the
+object gets them at its next read. A read takes no longer than in any other object.
 """
 
 from enum import Enum
@@ -14,14 +14,15 @@ from pydantic.fields import FieldInfo
 
 
 class Applies(Enum):
-    """When a change of a setting takes effect. A field is marked with
-    ``Field(json_schema_extra=AFTER_RESTART)``, so the mark is also in the JSON schema. The mark of
-    a section counts for all its fields that have no mark."""
+    """When a change of a setting takes effect. ``Field(json_schema_extra=AFTER_RESTART)`` marks a
+    field, and the mark is then also in the JSON schema. The mark of a section counts for all its
+    fields that have no mark."""
 
     AT_ONCE = "at once"
-    """At the next use of the setting. This is the default."""
+    """The change takes effect at the next use of the setting. This is the default."""
     AFTER_RESTART = "after a restart"
-    """At the next start of the bot, because the bot uses the value only while it starts."""
+    """The change takes effect at the next start of the bot, because the bot uses the value only
+    while it starts."""
 
 
 AT_ONCE: JsonDict = {"applies": Applies.AT_ONCE.value}
@@ -47,7 +48,8 @@ class LiveSettings(BaseModel):
         Fields that are marked with `AFTER_RESTART` keep their values. ``otherwise`` is the
         mark of the section, for fields without a mark.
         """
-        values = self.__dict__  # an assignment to a field raises, as the class is frozen
+        # The class is frozen, so assigning to a field would raise an error.
+        values = self.__dict__
         for name, field in type(self).model_fields.items():
             mark = applies(field, otherwise)
             mine, theirs = values[name], getattr(newer, name)

@@ -1,9 +1,10 @@
 """Makes temporary folders outside the data folder. If the process that made a folder is killed, the
 next process removes the folder.
 
-Some files cannot be in the data folder: the path of a socket has at most 107 characters, and other
-users must reach the programs that they run. A killed process does not remove such files. A lock
-shows whether the process still runs, because the kernel releases the lock when the process ends.
+Some files cannot be in the data folder. The path of a socket has at most 107 characters, and
+programs that other users run must be in a folder that these users can reach. A killed process does
+not remove such files. A lock shows whether the process still runs, because the kernel releases the
+lock when the process ends.
 """
 
 import fcntl
@@ -30,7 +31,8 @@ class LockedTempFolder:
         self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         self._lock = os.open(self.path / "new", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        (self.path / "new").rename(self.path / "lock")  # locked before another process can see it
+        # The lock is held before another process can see the file.
+        (self.path / "new").rename(self.path / "lock")
 
     def remove(self) -> None:
         """Delete the folder with its contents. May be called twice."""
@@ -45,11 +47,12 @@ def _sweep(parent: Path, prefix: str) -> None:
         try:
             lock = os.open(path / "lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
-            continue  # the folder of another user, or one that is being made
+            # The folder belongs to another user, or it is just being made.
+            continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            continue  # its process still runs
+            continue  # The process of this folder still runs.
         else:
             shutil.rmtree(path, ignore_errors=True)
         finally:

@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 
 
 def environment_proxy(address: str) -> str | None:
-    """The proxy of the environment for an address. An entry of NO_PROXY is a host name or the end
-    of a host name. An entry that httpx cannot read, such as a network, matches nothing. Raises
-    `ValueError` for an address that is not a URL."""
+    """Return the proxy that the environment names for an address; None if it names none. An entry
+    of NO_PROXY is a host name or the end of a host name. An entry that httpx cannot read, such as a
+    network, matches nothing. Raises `ValueError` for an address that is not a URL."""
     url = urlsplit(address)
     host = url.hostname or ""
     given = {name.lower(): value for name, value in os.environ.items() if value}

@@ -7,8 +7,8 @@ from collections import deque
 class RateWindow:
     """Stores when something happened, and computes when it may happen again.
 
-    It stores only the last times, as many as the largest count of ``bounds``. All times are seconds
-    of one clock; the caller passes them.
+    It stores only the last times. Their number is the largest count of ``bounds``. All times are
+    seconds of one clock; the caller passes them.
 
     Args:
         bounds: Pairs of a count and a period in seconds. At most this count of events may happen in
@@ -23,7 +23,7 @@ class RateWindow:
         self.set_bounds(*bounds)
 
     def set_bounds(self, *bounds: tuple[int, float]) -> None:
-        """Change the bounds. The events that were counted stay counted, as far as they were stored.
+        """Change the bounds. Events that are stored still count.
 
         Args:
             bounds: The new bounds, as in the constructor.
@@ -63,7 +63,7 @@ class RateWindow:
             now: The current time.
 
         Returns:
-            Their number, at most the largest count. If it is 0, this object need not be kept.
+            Their number, at most the largest count. If it is 0, the caller may drop this object.
         """
         longest = max((seconds for _, seconds in self._bounds), default=0.0)
         return sum(at > now - longest for at in self._times)

@@ -10,10 +10,12 @@ FOLDER = "secrets"
 
 
 def kept_secret(data_dir: Path, name: str) -> str:
-    """Return the secret with this name: 256 random bits as printable text. The first call makes it.
+    """Return the secret with this name. It has 256 random bits, written as printable text. The
+    first call makes the secret.
 
     If two processes call this function at the same time, they get the same secret. Only the file's
-    owner can read it. If the process is killed, the file is complete or does not exist.
+    owner can read it. If the process is killed during the first call, the file is either complete
+    or does not exist.
 
     Args:
         data_dir: The data folder.
@@ -33,8 +35,8 @@ def kept_secret(data_dir: Path, name: str) -> str:
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_urlsafe(32))
         try:
-            # A rename would replace a file that another process has just made. A link fails in this
-            # case.
+            # Another process may have made the file a moment ago. A rename would replace that file.
+            # Making a link fails instead.
             path.hardlink_to(fresh)
         except FileExistsError:
             pass
@@ -60,11 +62,11 @@ def secret_file(data_dir: Path, name: str) -> Path:
 
 
 class ComparedSecret(str):
-    """A secret for code of other packages that compares it by ``==`` or ``!=``.
+    """A secret that is given to code of other packages, which compares it by ``==`` or ``!=``.
 
     A comparison takes the same time for all wrong texts of the same length, whether the secret is
-    its left or its right operand. If it ended at the first wrong character, a secret could be
-    guessed character by character.
+    its left or its right operand. If a comparison ended at the first wrong character, somebody
+    could guess the secret character by character.
     """
 
     __slots__ = ()

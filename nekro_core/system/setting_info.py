@@ -10,7 +10,8 @@ from nekro_core.system.live_settings import Applies
 
 
 class SettingSource(Enum):
-    """Where the value of a setting comes from. A later member wins over an earlier member."""
+    """Where the value of a setting comes from. If several sources have a value, the last of them in
+    this list counts."""
 
     DEFAULT = "default"
     FILE = "file"
@@ -34,15 +35,15 @@ class SettingInfo:
         default: The value without any setting. It is plain JSON.
         value: The value that the files and the environment give. It is plain JSON; None for a
             secret.
-        is_set: Whether a file or the environment gives the value. Of a secret, nothing else is
-            shown.
+        is_set: Whether a file or the environment gives the value. For a secret, only this is shown
+            and not the value.
         secret: Whether the value must not be shown.
         source: Where the value comes from.
-        locked_by: The variable that gives the value, as the operator wrote it, if the environment
-            or a ``.env`` file does; empty if ``settings.toml`` can change the value.
+        locked_by: If the environment or a ``.env`` file gives the value: the name of the variable,
+            as the operator wrote it. Empty if ``settings.toml`` can change the value.
         locked_in: The name of the ``.env`` file with that variable; empty for the environment.
         applies: When a change takes effect.
-        restart_needed: Whether the value is not in force yet, because it needs a restart.
+        restart_needed: Whether the bot uses the value only after a restart.
     """
 
     name: str

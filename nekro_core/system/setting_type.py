@@ -25,7 +25,8 @@ TYPE_WORDS: Mapping[str, str] = MappingProxyType(
         "any": "any value",
     }
 )
-"""The words in English. The console has them in each language (``settings.type_...``)."""
+"""The words in English. The catalogue has them in each language (``settings.type_...``), for the
+console."""
 _BOUNDS = (
     ("from", "minimum"),
     ("above", "exclusiveMinimum"),

@@ -1,9 +1,10 @@
 """Lets a plain function wait for a coroutine without blocking the event loop.
 
-Existing plugins call ``ctx.fs.get_file(path)`` without ``await``, and the file is in a box. So the
-bot calls handlers through `run_bridged`, which runs them in a greenlet. Any function that a handler
-calls can then use `wait_for`: it passes an awaitable to the event loop and returns the result.
-SQLAlchemy's asyncio extension works the same way (``greenlet_spawn``).
+Existing plugins call ``ctx.fs.get_file(path)`` without ``await``. But the file is in a box, so the
+call must wait. Therefore the bot calls handlers through `run_bridged`, which runs them in a
+greenlet. Any function that a handler calls can then use `wait_for`, which passes an awaitable to
+the event loop and returns the result. SQLAlchemy's asyncio extension works the same way
+(``greenlet_spawn``).
 """
 
 import asyncio
@@ -74,8 +75,8 @@ def can_wait() -> bool:
 
 
 def outer_frame(frame: FrameType) -> FrameType | None:
-    """Return the frame that called `run_bridged`. ``frame`` is the bridge's frame, which is the
-    outermost one of a handler's stack."""
+    """Return the frame that called `run_bridged`. ``frame`` is the frame of the bridge. It is the
+    outermost frame on the stack of a handler."""
     bridge = frame.f_locals.get("self")
     waiter = bridge.inner.waiter if isinstance(bridge, _Bridge) and bridge.inner else None
     return waiter.gr_frame if waiter is not None else None

@@ -13,15 +13,16 @@ def stop_if_cancelled() -> None:
     """Raise the cancellation exception if this thread was started with `anyio.to_thread.run_sync`
     and the waiting task was cancelled.
 
-    A thread cannot be stopped from outside, so long blocking work calls this from time to time,
-    where it can end without leaving anything half-done. In any other thread, and within
+    A thread cannot be stopped from outside. So long blocking work calls this function from time to
+    time, at points where it can end without leaving work half-done. In any other thread, and within
     `not_stopped`, this does nothing.
     """
     if getattr(_thread, "not_stopped", False):
         return
     try:
         anyio.from_thread.check_cancelled()
-    except RuntimeError:  # no worker thread of anyio: nobody can cancel it
+    # This is not a worker thread of anyio, so nobody can cancel it.
+    except RuntimeError:
         return
 
 

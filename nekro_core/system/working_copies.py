@@ -1,4 +1,5 @@
-"""Keeps copies of shared documents in a folder, and takes over changes from both sides.
+"""Keeps copies of shared documents in a folder. A change of a document is copied to the folder, and
+a change of a file is copied to the document.
 
 When several processes share the documents of a database, each has copies of them as files of its
 data folder. Code that reads files reads these copies, and an operator edits the copies like other
@@ -44,11 +45,10 @@ LOOK_S = 0.5
 """Seconds between two comparisons. A comparison reads the revisions from the database and the
 status of each file."""
 _FORM = 1
-_TRIES = 3
 
 
 class DocumentsDiffer(DocumentError):
-    """Files and shared documents differ, and nothing says which are newer. ``names`` are the names
+    """Files and shared documents differ, and it is unknown which are newer. ``names`` has the names
     of the documents that differ."""
 
     def __init__(self, names: Sequence[str], remedy: str) -> None:
@@ -66,7 +66,7 @@ class BrokenDocument(DocumentError):
 
 @dataclass(frozen=True, slots=True)
 class _Same:
-    """The revisions that had the same text: of the shared document and of the file."""
+    """A revision of the shared document and a revision of the file that had the same text."""
 
     shared: str
     own: str
@@ -85,8 +85,8 @@ class WorkingCopies:
         patterns: The names of the documents, as patterns for `DocumentStore.listed`.
         secret: The names, or patterns of names, of the documents that contain secrets.
         in_existing_folders: Patterns of documents that are not copied, unless their folder exists.
-            Such a folder belongs to something that this process may not have, for example to an
-            installed plugin.
+            Such a folder belongs for example to a plugin that may be installed only in another
+            process.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class WorkingCopies:
         Args:
             to_shared: True to copy the files to the shared documents, False to copy the shared
                 documents to the files.
-            overwrite: Copy also the documents that differ, and remove the documents that the source
+            overwrite: Also copy the documents that differ, and remove the documents that the source
                 does not have.
 
         Raises:
@@ -185,7 +185,8 @@ class WorkingCopies:
             return copied
 
     async def compared(self) -> dict[str, str]:
-        """Return for each document whether both sides have the same text, in words."""
+        """Describe in words, for each document, whether it is on both sides and whether both have
+        the same text."""
         shared, own = await self._both()
         found = {}
         for name in sorted({*shared, *own}):
@@ -307,12 +308,14 @@ class WorkingCopies:
         except BrokenDocument as error:
             self._complain(name, str(error))
         except DocumentConflict:
-            logger.debug("{} changed again meanwhile", name)  # The next call sees it.
+            # The next call takes over this change.
+            logger.debug("{} changed again meanwhile", name)
 
     async def _settle_both(self, name: str, theirs: str | None, mine: str | None) -> None:
         if await self._equal(name, theirs, mine):
             return
-        # One side removed the document: the text of the other side stays.
+        # One side has removed the document, and the other side has changed it. The changed text
+        # stays.
         if mine is None or theirs is None:
             await (self._pull if mine is None else self._push)(name, theirs, mine)
             return
@@ -328,7 +331,8 @@ class WorkingCopies:
         await self._pull(name, theirs, mine)
 
     async def _equal(self, name: str, theirs: str | None, mine: str | None) -> bool:
-        """Return whether both sides have the same text, and note it."""
+        """Return whether both sides have the same text. If they have, store their revisions in the
+        file `STATE`."""
         if theirs is None or mine is None:
             if theirs is mine:
                 self._known().pop(name, None)
@@ -354,7 +358,7 @@ class WorkingCopies:
         """Copy the file to the shared document."""
         found = await self._files.read(name)
         if (found.revision if found else None) != mine:
-            return  # The file changed again; the next call copies it.
+            return  # The file has changed again. The next call copies it.
         if found is not None:
             await anyio.to_thread.run_sync(_check_form, name, found.text)
         shared = await self._write_shared(name, found.text if found else None, theirs)

@@ -52,6 +52,7 @@ from nekro_core.delivery.adapter import (
     UncertainDelivery,
 )
 from nekro_core.delivery.adapter_manifest import AdapterManifest, ManifestError, read_manifests
+from nekro_core.delivery.errors import SignRefused
 from nekro_core.delivery.platforms.contract import (
     AccountState,
     AccountStatus,
@@ -60,10 +61,12 @@ from nekro_core.delivery.platforms.contract import (
     SupportsRequests,
 )
 from nekro_core.delivery.platforms.errors import InvalidAccountSettings, UnknownAccount
+from nekro_core.delivery.signs import SupportsReactions, SupportsTyping
 from nekro_core.testing.memory_host import MemoryHost
 
 LIMIT_S = 30.0
-"""Time limit for one call of the adapter in a test, in seconds, on a busy machine."""
+"""Time limit for one call of the adapter in a test, in seconds. It is long enough for a busy
+machine."""
 SOON_S = 5.0
 """Time limit from the cancellation of a call to its end, in seconds."""
 
@@ -72,7 +75,7 @@ class AdapterHarness(Protocol):
     """A started adapter, and the simulated platform that it is connected to.
 
     Attributes:
-        adapter: The adapter. Give it a short time limit for its own calls: see `go_silent`.
+        adapter: The adapter. Give it a short time limit for its own calls (see `go_silent`).
         chat_key: A group that the account is in.
     """
 
@@ -205,7 +208,7 @@ class AdapterContract:
 
     Attributes:
         manifest: The adapter's manifest, as `adapter_manifest` reads it. A test compares the
-            manifest with the adapter; with None, this test is skipped.
+        manifest with the adapter. If it is None, this test is skipped.
     """
 
     manifest: AdapterManifest | None = None
@@ -246,7 +249,9 @@ class AdapterContract:
             "confirm": SupportsConfirmation,
             "edit": SupportsEditing,
             "page": Page,
+            "reactions": SupportsReactions,
             "requests": SupportsRequests,
+            "typing": SupportsTyping,
         }
         able = {name for name, kind in kinds.items() if isinstance(harness.adapter, kind)}
         assert self.manifest.name == harness.adapter.name
@@ -337,6 +342,53 @@ class AdapterContract:
                 assert (edited.state, edited.message_id) == (DeliveryState.SENT, sent.message_id)
             assert await harness.shown(1) == ["three"]
 
+    async def test_the_typing_state_can_be_shown_and_ended_at_any_time(
+        self, harness: AdapterHarness
+    ) -> None:
+        """If the capabilities have ``typing_s``, `SupportsTyping.show_typing` works. It may be
+        repeated, and may be ended twice. An offline account is an error, but no refusal, so that
+        the bot tries again later.
+
+        Args:
+            harness: The adapter under test.
+        """
+        adapter, can = harness.adapter, harness.adapter.capabilities(harness.chat_key)
+        if can.typing_s is None:
+            return
+        assert isinstance(adapter, SupportsTyping)
+        assert can.typing_s >= 1
+        await harness.say("hello")
+        await harness.received(1)
+        with anyio.fail_after(LIMIT_S):
+            for typing in (True, True, False, False):
+                await adapter.show_typing(harness.chat_key, typing=typing)
+        assert (await adapter.send(_delivery(harness, Text("good evening")))).ok
+        await harness.disconnect()
+        with anyio.fail_after(LIMIT_S), pytest.raises(Exception) as away:  # noqa: PT011
+            await adapter.show_typing(harness.chat_key, typing=True)
+        assert not isinstance(away.value, SignRefused | TimeoutError)
+
+    async def test_a_reaction_can_be_added_twice(self, harness: AdapterHarness) -> None:
+        """If the capabilities have ``reactions``, `SupportsReactions.react` works, also twice for
+        the same message. An offline account is an error, but no refusal.
+
+        Args:
+            harness: The adapter under test.
+        """
+        adapter, can = harness.adapter, harness.adapter.capabilities(harness.chat_key)
+        if not can.reactions:
+            return
+        assert isinstance(adapter, SupportsReactions)
+        await harness.say("hello")
+        message = (await harness.received(1))[0]
+        with anyio.fail_after(LIMIT_S):
+            for _ in range(2):
+                await adapter.react(harness.chat_key, message.message_id, "👍")
+        await harness.disconnect()
+        with anyio.fail_after(LIMIT_S), pytest.raises(Exception) as away:  # noqa: PT011
+            await adapter.react(harness.chat_key, message.message_id, "👍")
+        assert not isinstance(away.value, SignRefused | TimeoutError)
+
     async def test_a_refused_send_is_rejected_with_its_reason(
         self, harness: AdapterHarness
     ) -> None:
@@ -408,8 +460,8 @@ class AdapterContract:
     async def test_a_send_of_an_offline_account_makes_no_call(
         self, harness: AdapterHarness
     ) -> None:
-        """If the account is offline, the receipt is ``pending``: the call was surely not made, so
-        the bot can make it later.
+        """If the account is offline, the receipt is ``pending``. It means that the call was
+        certainly not made, so the bot can make it later.
 
         Args:
             harness: The adapter under test.
@@ -483,12 +535,14 @@ class AdapterContract:
         await harness.say("after")
         count = 2
         while (await harness.received(count))[-1].text != "after":
-            count += 1  # the adapter may have read "before" from the platform's history
+            # The adapter may also have read the message "before" from the platform's history.
+            count += 1
         assert (await adapter.send(_delivery(harness, Text("good evening")))).ok
 
     async def test_impossible_account_settings_are_refused(self, harness: AdapterHarness) -> None:
-        """Settings that cannot be used raise `InvalidAccountSettings`, whose text has no value, and
-        change nothing. An account that does not exist raises `UnknownAccount`.
+        """Settings that cannot be used raise `InvalidAccountSettings` and change nothing. The text
+        of the error contains no value of the settings. An account that does not exist raises
+        `UnknownAccount`.
 
         Args:
             harness: The adapter under test.
@@ -529,7 +583,8 @@ class AdapterContract:
         assert await harness.adapter.own_accounts(harness.chat_key)
 
     async def test_a_cancelled_send_ends_at_once(self, harness: AdapterHarness) -> None:
-        """A send that is cancelled ends within `SOON_S`: it is not shielded from cancellation.
+        """A send that is cancelled ends within `SOON_S` seconds, because the adapter does not
+        shield it from cancellation.
 
         Args:
             harness: The adapter under test.

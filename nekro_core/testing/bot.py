@@ -40,12 +40,13 @@ from nekro_core.tools.outcome import (
 )
 
 _LONGEST_S = 60.0
-"""Time limit for one turn, in seconds, on a busy machine."""
+"""Time limit for one turn, in seconds. It is long enough for a busy machine."""
 _BEGIN_S = 30.0
 """Time limit until a turn begins, in seconds. If no turn has begun by then, a hook has probably
 consumed the message."""
 _LOOK_S = 0.05
-"""Longest time until the timers notice that the test has set the clock, in seconds."""
+"""Longest time, in seconds, until the bot's timers notice that the test has set the clock
+forward."""
 _QUIET_S = 0.5
 """If the bot does nothing for this many seconds, `Chat.say` assumes that the bot has finished."""
 
@@ -146,7 +147,7 @@ class Bot:
 
         Args:
             code: Python code that the model answers with, one text for each reply. These replies
-                come before those in ``reply``.
+                come before the replies in ``reply``.
             reply: Replies that the model gives unchanged after ``code``.
         """
         codes = [code] if isinstance(code, str) else code
@@ -158,8 +159,8 @@ class Bot:
 
         Args:
             tool: The tool's name.
-            *args: Its arguments by position.
-            **kwargs: Its arguments by name.
+            *args: The tool's arguments by position.
+            **kwargs: The tool's arguments by name.
 
         Returns:
             The value that the model's code would get; see `Chat.call`.
@@ -346,8 +347,8 @@ class Chat:
 
         Args:
             tool: The tool's name.
-            *args: Its arguments by position.
-            **kwargs: Its arguments by name.
+            *args: The tool's arguments by position.
+            **kwargs: The tool's arguments by name.
 
         Returns:
             The value that the model's code would get: the value of a tool method, the text of an

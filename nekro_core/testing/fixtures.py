@@ -25,8 +25,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Make the async tests run on asyncio. If two pytest plugins define the same fixture, pytest
     uses the fixture that was registered last. Anyio's plugin also defines the fixture
-    ``anyio_backend``, and is registered after this package. So our fixture is in a separate plugin
-    (`nekro_core.testing.backend`), which is registered here, after anyio's plugin.
+    ``anyio_backend``, and is registered after this package. So the fixture of nekro-core is in a
+    separate plugin (`nekro_core.testing.backend`), which is registered here, after anyio's plugin.
 
     Args:
         config: pytest's configuration. Its plugin manager gets the plugin.

@@ -19,7 +19,7 @@ from nekro_core.delivery.media.links import MediaLinks
 from nekro_core.delivery.media_contract import Expected
 
 _WAIT_S = 30.0
-"""Maximum time that a test waits, in seconds, on a busy machine."""
+"""Maximum time that a test waits, in seconds. It is long enough for a busy machine."""
 
 
 class MemoryMedia:
@@ -178,9 +178,10 @@ class MemoryHost:
             account: The platform's id of the bot's account.
 
         Returns:
-            ``adapter`` for the adapter's first account, ``adapter.account`` for each further one.
+            ``adapter`` for the adapter's first account, and ``adapter.account`` for each further
+            account.
         """
-        clean = re.sub(r"[^A-Za-z0-9_.]", "_", account)  # the store does the same
+        clean = re.sub(r"[^A-Za-z0-9_.]", "_", account)  # The store of a real bot does the same.
         first = f"{adapter}.{clean}" if adapter in self._instances.values() else adapter
         return self._instances.setdefault((adapter, account), first)
 

@@ -68,7 +68,7 @@ class TestPlatform:
     receipt and stores no message. This simulates a refusal, an offline account or an unknown
     outcome."""
 
-    __test__ = False  # otherwise pytest would take it for a class of tests
+    __test__ = False  # Otherwise pytest would treat this class as a class of tests.
 
     def __init__(self) -> None:
         self.name = NAME

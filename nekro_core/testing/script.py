@@ -51,7 +51,7 @@ def words_of(request: ChatRequest) -> str:
 
 
 def newest_words(request: ChatRequest) -> str:
-    """Return the text of the last message of a request. It says what happened just before the
-    request."""
+    """Return the text of the last message of a request. This message says what happened just before
+    the request."""
     last = request.messages[-1]
     return "\n".join(part.text for part in last.parts if isinstance(part, TextPart))

@@ -13,8 +13,8 @@ ONCE, TEMPORARY, RECURRING = "once", "temporary", "recurring"
 ACTIVE, PAUSED, OVER = "active", "paused", "over"
 
 _LATE_S = 60.0
-"""Minimum delay in seconds that the text mentions. A smaller delay only means that the machine was
-busy."""
+"""The text mentions a delay only if it is at least this many seconds. A smaller delay only means
+that the machine was busy."""
 _DAY_S = 86_400.0
 _COUNTED = 100
 
@@ -25,9 +25,9 @@ def schedule_of(row: TimerRow) -> Schedule:
 
 
 def after_firing(row: TimerRow, now: float) -> TimerRow:
-    """Return the row that replaces a row whose due time was reported: ended, or with the next due
-    time. Times that passed while the bot was not running are skipped, since `due_text` reports them
-    together."""
+    """Return the row that replaces a row whose due time was reported. The new row has ended or has
+    the next due time. Times that passed while the bot was not running are skipped, since `due_text`
+    reports them together."""
     if row.kind != RECURRING:
         return replace(row, state=OVER, told_due=row.due, due=0.0)
     following = schedule_of(row).next_after(max(now, row.due))
@@ -40,8 +40,8 @@ def rescheduled(row: TimerRow, now: float) -> TimerRow:
     """Return the row with a newly computed next due time.
 
     Time zone rules, holidays and the clock may have changed since the last computation. If the
-    clock was set back by up to a day, a time that was already reported is not due again. If it was
-    set back further, the clock was wrong before, and the reported time is ignored.
+    clock was set back by up to a day, a time that was already reported does not become due again.
+    If the clock was set back further, it was wrong before, so the reported time is ignored.
     """
     if row.kind != RECURRING or row.state != ACTIVE or row.due <= now:
         return row

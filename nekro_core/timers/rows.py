@@ -1,4 +1,5 @@
-"""Holds the timers in memory and in the store, and a queue of them by due time."""
+"""Holds the timers in memory and in the store, and keeps a queue of the timers by their due
+times."""
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
@@ -18,8 +19,8 @@ class TimerRows:
         self._rows: dict[str, TimerRow] = {}
         self._queue: list[tuple[float, str]] = []
         self.news = anyio.Event()
-        """Set when an active row is added or changed. The scheduler makes a new event before each
-        wait."""
+        """This event is set when an active row is added or changed. The scheduler makes a new event
+        before each wait."""
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -76,7 +77,8 @@ class TimerRows:
             raise
 
     def take_back(self, row: TimerRow, before: TimerRow) -> None:
-        """Undo a change that could not be stored, unless the row has been changed again."""
+        """Undo a change that could not be stored. If the row has been changed again meanwhile, do
+        nothing."""
         now = self._rows.get(row.timer_id)
         if now is row or (now is None and row.state == OVER):
             self.put(before)

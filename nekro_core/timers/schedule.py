@@ -1,9 +1,10 @@
-"""The schedule of a recurring timer: a cron expression, a time zone and a kind of days.
+"""Computes when a recurring timer is due, from its schedule: a cron expression, a time zone and a
+kind of days.
 
 Expressions have the five fields of cron(5), or are one of ``@hourly``, ``@daily``, ``@midnight``,
 ``@weekly``, ``@monthly``, ``@yearly``, ``@annually``. Changes to and from daylight saving time are
-handled as in Debian's cron (`cronsim`): a time of day that is skipped is due right after the gap,
-and a time of day that occurs twice is due once.
+handled as in Debian's cron (`cronsim`). If a time of day is skipped, the timer is due right after
+the gap. If a time of day occurs twice, the timer is due once.
 """
 
 import os
@@ -31,8 +32,8 @@ _NAMED = {
 _FIELDS = "minute, hour, day of month, month, day of week"
 _LONGEST = 200
 _HORIZON_S = 10 * 366 * 86_400.0
-"""Seconds of ten years. A schedule that has no due time within ten years has no due time at all:
-even 29 February comes within eight years. Such a schedule is refused."""
+"""Ten years, in seconds. A schedule without a due time within ten years is refused, because it has
+no due time at all. Even 29 February comes within eight years."""
 
 
 class BadSchedule(NekroError, ValueError):
@@ -51,7 +52,7 @@ class Schedule:
 
     @classmethod
     def parse(cls, cron: str, timezone: str = "", workdays: str = "none") -> "Schedule":
-        """Check and build a schedule. Raises `BadSchedule`, even for a valid schedule if it has no
+        """Check and build a schedule. Raises `BadSchedule`, also for a valid schedule that has no
         due time within ten years."""
         schedule = cls(parsed_cron(cron), parsed_zone(timezone), _parsed_mode(workdays))
         if schedule.next_after(datetime.now(UTC).timestamp()) is None:
@@ -81,10 +82,10 @@ class Schedule:
                     times = CronSim(self.cron, evening)
                 elif due > moment:
                     # If the search starts in an hour that occurs twice, `CronSim` may find a time
-                    # in its first occurrence, which is past. Only later times are yielded.
+                    # in the first of the two hours, which has passed. Only later times are yielded.
                     yield due
         except (OverflowError, OSError, ValueError):
-            return  # the clock is beyond the range of datetime
+            return  # The clock shows a time that datetime cannot represent.
 
 
 def parsed_cron(expression: str) -> str:
@@ -108,7 +109,8 @@ def parsed_cron(expression: str) -> str:
 
 
 def parsed_zone(name: str) -> str:
-    """Check the name of a time zone; empty means the machine's zone. Raises `BadSchedule`."""
+    """Check the name of a time zone. An empty name means the machine's zone. Raises
+    `BadSchedule`."""
     name = (name or "").strip()
     zone_of(name)
     return name
@@ -116,7 +118,7 @@ def parsed_zone(name: str) -> str:
 
 @lru_cache(256)
 def zone_of(name: str) -> tzinfo:
-    """Return the time zone with an IANA name; for an empty name the machine's. Raises
+    """Return the time zone with an IANA name. For an empty name, return the machine's zone. Raises
     `BadSchedule`."""
     if not name:
         return _machine_zone()

@@ -1,10 +1,10 @@
 """Waits for due times, and reports due timers to their chats.
 
 A due timer adds a system line to its chat, and the chat's agent answers the line. The line and the
-timer's changed row are written in one transaction, and the line has a unique key made of the
+timer's changed row are written in one transaction. The line has a unique key, which is made of the
 timer's id and the due time. So each due time is reported exactly once, even if the process dies at
-any moment. If the agent has not answered a line before a restart, it answers after the restart, as
-with people's messages.
+any moment. If the agent has not answered a line before a restart, it answers the line after the
+restart. It does the same with people's messages.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from nekro_core.timers.rows import TimerRows
 _AT_ONCE = 64
 """Maximum number of timers that are reported at the same time. They share a database commit."""
 _STORE_PAUSE_S = 1.0
-"""Seconds before the next attempt when the store cannot write. A full disk usually stays full for
+"""Seconds before the next attempt, if the store cannot write. A full disk usually stays full for
 minutes."""
 
 
@@ -75,8 +75,8 @@ class TimerScheduler:
                 await self._rows.news.wait()
 
     async def mend(self) -> None:
-        """Compute all next due times again. Called at the start and after the clock was set
-        back."""
+        """Compute all next due times again. This is needed at the start, and after the clock was
+        set back."""
         now = self._wall()
         for row in self._rows.all():
             right = rescheduled(row, now)
@@ -109,15 +109,15 @@ class TimerScheduler:
         following = self._rows.next_due()
         if following is None:
             return None
-        # Do not wait longer than ``look_s``: the wait uses the monotonic clock, but due times use
-        # the wall clock, which may be changed at any moment.
+        # The wait uses the monotonic clock, but due times use the wall clock, which may be changed
+        # at any moment. So the wait is not longer than ``look_s``.
         return min(max(following - self._wall(), 0.0), self._look_s)
 
     async def tell(self, row: TimerRow, now: float) -> None:
         """Write the line of a due row together with the changed row. If this raises
         `StoreUnavailable`, neither was written."""
         if self._rows.get(row.timer_id) is not row:
-            return  # changed or deleted a moment ago
+            return  # The row was changed or deleted a moment ago.
         told = after_firing(row, now)
 
         def beside(seq: int) -> tuple[SqlStatement, ...]:

@@ -1,4 +1,4 @@
-"""The interface of timers for other rooms: sets, lists, changes and deletes timers."""
+"""Sets, lists, changes and deletes timers. Other rooms use this interface."""
 
 import uuid
 from collections.abc import AsyncIterator, Callable
@@ -28,8 +28,8 @@ from nekro_core.timers.scheduler import TimerNoteWriter, TimerScheduler
 from nekro_core.timers.settings import TimerSettings
 
 _FUTURE_S = 100 * 366 * 86_400.0
-"""A due time more than this many seconds in the future is refused: `datetime` cannot represent much
-later times, and listing the timers of a chat would fail."""
+"""A due time more than this many seconds in the future is refused. `datetime` cannot represent much
+later times, so listing the timers of a chat would fail."""
 _PAST_S = 60.0
 """A due time more than this many seconds in the past is refused as a mistake."""
 _TITLE_CHARS = 200
@@ -49,11 +49,12 @@ class TimerRefused(NekroError, ValueError):
 
 
 class TimerService:
-    """Sets and changes timers. Made by `open`. No due timer is reported before `start` is called.
+    """Sets and changes timers. `open` makes this object. No due timer is reported before `start` is
+    called.
 
-    A change is in force at once, and stored when the call returns. If it cannot be stored,
-    `StoreError` is raised and the change is undone. `clear` and `reword` store one row after
-    another, so an error may leave a part of their changes.
+    A change has effect at once, and is stored when the call returns. If it cannot be stored, the
+    change is undone and `StoreError` is raised. `clear` and `reword` store one row after another.
+    So after an error, a part of their changes may remain.
     """
 
     def __init__(
@@ -71,7 +72,8 @@ class TimerService:
         self._wall = wall
         self._begun = anyio.Event()
         self.timezone = timezone
-        """The zone of a recurring timer whose schedule names none; empty means the machine's."""
+        """The time zone of a recurring timer whose schedule names no zone. If it is empty, the
+        machine's zone is used."""
 
     @classmethod
     @asynccontextmanager
@@ -114,7 +116,7 @@ class TimerService:
         self, chat_key: ChatKey, due: float, text: str, *, temporary: bool = False
     ) -> TimerRow:
         """Wake a chat's agent at ``due`` (seconds since 1970; 0 is now). A chat has at most one
-        temporary timer: a new one replaces it. Raises `TimerRefused`."""
+        temporary timer. A new temporary timer replaces it. Raises `TimerRefused`."""
         now = self._wall()
         due = due or now
         if not now - _PAST_S <= due < float("inf"):
@@ -144,8 +146,8 @@ class TimerService:
         return row.chat_key if row is not None else None
 
     async def clear(self, chat_key: ChatKey, *, temporary: bool | None = None) -> int:
-        """Delete a chat's one-time timers: all timers (None), the temporary timer (True) or all
-        other timers (False)."""
+        """Delete one-time timers of a chat. ``temporary`` says which: all of them (None), the
+        temporary timer (True), or all but the temporary timer (False)."""
         found = [
             row
             for row in self.of_chat(chat_key)

@@ -1,4 +1,4 @@
-"""The days on which a recurring timer is due."""
+"""Decides on which days a recurring timer may be due."""
 
 import importlib
 from datetime import date
@@ -41,7 +41,8 @@ def includes_day(mode: WorkdayMode, day: date) -> bool:
 
 
 def _is_worked_in_china(day: date) -> bool:
-    # Imported at first use: it has tables for twenty years, which most bots never need.
+    # The package is imported when it is first used. It has tables for twenty years, which most bots
+    # never need.
     calendar: Any = importlib.import_module("chinese_calendar")
     try:
         return bool(calendar.is_workday(day))

@@ -69,7 +69,8 @@ def _bound(
     missing = [name for name in missing if name not in by_name]
     if missing:
         raise ArgumentError(f"missing {', '.join(map(repr, missing))}")
-    # Accept a positional-only parameter by name: the model cannot see the difference in the stub.
+    # A positional-only parameter is also accepted by name, because the stub does not show the
+    # difference to the model.
     for parameter in places[len(positional) :]:
         if parameter.name not in by_name:
             break

@@ -15,8 +15,8 @@ from nekro_core.system.errors import NekroError
 
 MAX_PARTS = 32
 MAX_MEDIUM_BYTES = 20 * 1024 * 1024
-"""Maximum number of bytes of one decoded picture or sound. The large providers accept this size in
-one request."""
+"""Maximum number of bytes of one decoded picture or sound. The large providers accept a request
+with a medium of this size."""
 
 _DATA_URL = re.compile(r"data:(?P<mime>[\w.+-]+/[\w.+-]+)?(?P<rest>[^,]*),", re.ASCII)
 _SIGNATURES: tuple[tuple[re.Pattern[bytes], str], ...] = (
@@ -60,7 +60,7 @@ class ImageContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AudioContent:
-    """Sound.
+    """A sound.
 
     Attributes:
         data: The bytes, at most 20 MiB (`MAX_MEDIUM_BYTES`).

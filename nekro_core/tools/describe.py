@@ -57,13 +57,15 @@ def describe(
     confirms: bool = False,
     for_small_models: bool = True,
     lenient: bool = False,
+    examples: str = "",
 ) -> ToolDescription:
     """Describe a handler ``async def function(_ctx: AgentCtx, ...)``. For a faulty handler no error
     is raised; its faults are in the returned problems.
 
     With ``lenient``, the first parameter is the context whatever its name is, unless its annotation
     is a type of data. A result that the tool's kind does not allow becomes text with ``str()``. If
-    the return annotation shows that this will happen, there is a warning.
+    the return annotation shows that this will happen, there is a warning. ``examples`` are more
+    worked examples than the docstring has.
     """
     where = place_of(function)
     python_name = _python_name(function)
@@ -103,6 +105,7 @@ def describe(
         raises=tuple(_raises(document)),
         example=example,
         examples=worked_examples(example),
+        more_examples=examples,
         visibility=visibility,
         where=where,
         timeout_s=timeout_s,

@@ -15,8 +15,8 @@ from nekro_core.tools.content import Content, TextContent
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultMedia:
     """One medium in a result. ``place`` is its number among all items of the result, including
-    texts, counted from 1. ``content`` is the part for the model; None if models do not accept the
-    medium. ``note`` describes the medium in words."""
+    texts, counted from 1. ``content`` is the content part that the model gets; None if models do
+    not accept the medium. ``note`` describes the medium in words."""
 
     place: int
     type: str

@@ -20,7 +20,7 @@ class NameConflict:
     """Several tools claim the same bare name. ``winner`` is the dotted name of the tool that gets
     the bare name; empty if no tool gets it.
 
-    ``claims`` are the dotted names of all these tools, ``owners`` the keys of their plugins.
+    ``claims`` has the dotted names of all these tools, and ``owners`` the keys of their plugins.
     ``message`` describes the conflict and a remedy.
     """
 
@@ -48,7 +48,7 @@ class NamedTool:
 @dataclass(frozen=True, slots=True)
 class ToolSet:
     """The tools that one chat's code may call, by name. It does not include hidden tools. ``off``
-    are the names of tools that the operator has switched off in this chat."""
+    has the names of the tools that the operator has switched off in this chat."""
 
     named: tuple[NamedTool, ...]
     clashes: tuple[NameConflict, ...] = ()
@@ -70,15 +70,16 @@ class ToolSet:
         return tuple(each.tool for each in self.named)
 
     def once(self, make: Callable[["ToolSet"], _Made]) -> _Made:
-        """Call a function with this set, and cache its result. The set is used for many turns."""
+        """Call a function with this set, and cache its result. The cache is useful because one set
+        serves many turns."""
         if make not in self._made:
             self._made[make] = make(self)
         made: _Made = self._made[make]
         return made
 
     def narrowed(self, allows: Callable[[Tool], bool]) -> "ToolSet":
-        """Get the set with only the tools for which ``allows`` is true. The others are ``off``. The
-        remaining tools keep their names."""
+        """Get the set with only the tools for which ``allows`` is true. The names of the other
+        tools are in ``off``. The remaining tools keep their names."""
         left = tuple(each for each in self.named if allows(each.tool))
         names = {name for each in self.named if not allows(each.tool) for name in each.names}
         return ToolSet(left, self.clashes, self.off | names)
@@ -112,11 +113,12 @@ def tool_set(
 
     ``module.python_name`` always works. The bare ``name``, if it is an identifier, and the bare
     Python name also work, unless another tool gets them. ``builtin`` has the keys of built-in
-    plugins; an installed plugin wins over these. Every other tool wins over a tool whose visibility
-    is `Visibility.UNLISTED`. ``order`` has plugin keys as the operator ranked them: of two
-    installed plugins, the earlier one wins. If ``order`` names neither plugin, neither tool gets
-    the name. Within one plugin, ``name`` wins over a Python name, and a later definition over an
-    earlier one. Python's own names (``print``, ``for``) are never given to tools.
+    plugins. An installed plugin wins over a built-in plugin. Every other tool wins over a tool
+    whose visibility is `Visibility.UNLISTED`. ``order`` has the keys of plugins as the operator
+    ranked them. Of two installed plugins, the one that comes first in ``order`` wins. If ``order``
+    names neither plugin, neither tool gets the name. Within one plugin, ``name`` wins over a Python
+    name, and a later definition over an earlier one. Python's own names (``print``, ``for``) are
+    never given to tools.
     """
     offered = _latest(tool for tool in tools if tool.visibility is not Visibility.HIDDEN)
     claims: dict[str, list[Tool]] = defaultdict(list)
@@ -133,7 +135,7 @@ def tool_set(
         if sum(tool.visibility is not Visibility.UNLISTED for tool in rivals) > 1:
             clashes.append(_clash(name, rivals, winner))
     named = [NamedTool(tool, _names(tool, owners, offered)) for tool in offered]
-    # A tool with the same name as a plugin must come first, because that plugin's other tools
+    # A tool with the same name as a plugin must come first, because the other tools of that plugin
     # become attributes of this tool.
     modules = {tool.module for tool in offered}
     named.sort(key=lambda each: not modules.intersection(each.names))
@@ -142,8 +144,8 @@ def tool_set(
 
 def short_name_candidates(tool: Tool) -> tuple[str, ...]:
     """Get the bare names that a tool may have, best first, if no other tool claims them. A tool
-    whose ``name`` is ``module.python_name`` gets none: ``glob`` without its module would look like
-    Python's ``glob``."""
+    whose ``name`` is ``module.python_name`` gets no bare name. For example, ``glob`` without its
+    module would look like Python's ``glob``."""
     if tool.name == dotted_name(tool):
         return ()
     wanted = dict.fromkeys((tool.name, tool.python_name))

@@ -1,4 +1,5 @@
-"""Values that describe tools for external programs, and the results of their calls."""
+"""Defines the values that describe tools to external programs, and the results of calls of these
+tools."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -15,8 +15,8 @@ from nekro_core.tools.tool import Tool, ToolKind
 class ToolReturn:
     """A tool of the kind ``TOOL`` succeeded. The calling code gets the value and continues. A model
     that calls natively gets ``text``, or the value as text if ``text`` is empty. ``ends`` says that
-    the model need not be asked again if the chat has got an answer. It is True if the tool itself
-    has answered the chat, or if the result only confirms what was done."""
+    the model need not be asked again, provided that the chat has got an answer. It is True if the
+    tool itself has answered the chat, or if the result only confirms what was done."""
 
     value: Any
     text: str = ""
@@ -87,13 +87,14 @@ _OF_VALUES = (ValueError, LookupError, ArithmeticError)
 
 
 def public_error_text(error: BaseException) -> str:
-    """Get the text of a tool's exception if code in a box or a model may read it; else an empty
-    text.
+    """Get the text of a tool's exception, if code in a box and a model may read it. Otherwise
+    return an empty text.
 
     This function returns the text of a `ToolFailure` and of errors from the bot's own checks of
     values (`InvalidValue`, `ChatKeyError`), because these texts are written for the caller. It
-    returns no other texts, not even the texts of Python's own errors: ``tokens[name]`` raises a
-    `KeyError` with the key in its text, and ``int(key)`` a `ValueError` with the value.
+    returns no other texts, not even the texts of Python's own errors. For example, ``tokens[name]``
+    raises a `KeyError` with the key in its text, and ``int(key)`` raises a `ValueError` with the
+    value.
     """
     ours = isinstance(error, _OF_VALUES) and type(error).__module__.partition(".")[0] == _OURS
     return str(error) if ours or isinstance(error, ToolFailure) else ""

@@ -1,4 +1,5 @@
-"""The value that describes a problem of a plugin to its author and the operator."""
+"""Defines the value that describes a problem of a plugin, for the plugin's author and the
+operator."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -14,7 +14,8 @@ from pydantic.warnings import ArbitraryTypeWarning
 from nekro_core.system.errors import NekroError
 from nekro_core.tools.tool import Tool
 
-# If a text is expected and the model writes a number, such as an id without quotes, accept it.
+# The model may write a number where a text is expected, such as an id without quotes. The number is
+# accepted and becomes a text.
 _LENIENT = ConfigDict(coerce_numbers_to_str=True, arbitrary_types_allowed=True)
 _PATH_FORMATS = ("path", "file-path", "directory-path")
 """Pydantic's formats of `Path`, `FilePath` and `DirectoryPath`."""
@@ -30,8 +31,8 @@ def converter(annotation: Any) -> Callable[[Any], Any]:
 
 
 def type_schema(annotation: Any) -> dict[str, Any]:
-    """Get the JSON Schema of a type. A type that has none gets the empty schema, which allows any
-    value."""
+    """Get the JSON Schema of a type. A type without a schema gets the empty schema, which allows
+    any value."""
     try:
         return _adapter(annotation).json_schema()
     except (PydanticInvalidForJsonSchema, UnsupportedType):
@@ -49,7 +50,7 @@ def names_host_path(schema: Any) -> bool:
 
 def function_schema(tool: Tool, name: str = "") -> dict[str, Any]:
     """Make the schema of a tool as a function of the Chat Completions API. Variadic parameters are
-    left out, because the API has none."""
+    left out, because the API does not know them."""
     parameters = [each for each in tool.parameters if not each.variadic]
     definitions: dict[str, Any] = {}
     properties: dict[str, Any] = {}

@@ -1,16 +1,21 @@
 """Writes a tool as a Python stub: the signature, types and docstring that the model reads."""
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
 from nekro_core.tools.examples import first_examples
-from nekro_core.tools.tool import Parameter, Tool
+from nekro_core.tools.tool import Parameter, Tool, ToolKind
 
 _INDENT = "    "
 _EXAMPLES = 2
-"""Maximum number of worked examples in a stub's docstring. A small model gets the others
+"""Maximum number of worked examples in a stub's docstring. A small model gets the other examples
 separately."""
+_CHOICES = re.compile(r"Literal\[('[^'\\]*'(?:, '[^'\\]*')*)\]")
+_SHOWN_BY_DEFAULT = (str, int, float, bool)
+"""Types that are left out if a default shows them."""
+_TEXT_KINDS = (ToolKind.AGENT, ToolKind.BEHAVIOR)
 
 
 def signature_text(tool: Tool, name: str = "") -> str:
@@ -37,8 +42,9 @@ def stub(tool: Tool, name: str = "") -> str:
 
 def outline(tool: Tool, name: str = "") -> str:
     """Write the tool as a signature and a few indented lines, for a large model: what it does, its
-    arguments, result and errors. It has no worked examples and no headings, which were two fifths
-    of the stubs of the built-in tools.
+    arguments, result and errors. It has no worked examples and no headings. These were two fifths
+    of the stubs of the built-in tools. The outline leaves out types that a default shows, and
+    results that nobody needs to read.
 
     ``name`` is the name in the model's code; empty for the tool's own name.
     """
@@ -46,16 +52,16 @@ def outline(tool: Tool, name: str = "") -> str:
     for each in tool.parameters:
         if each.description:
             lines += _described(each).splitlines()
-    if tool.returns:
+    reads_result = not (tool.confirms or tool.kind in _TEXT_KINDS)
+    if tool.returns and not tool.confirms:
         lines += f"Returns: {tool.returns}".splitlines()
     lines += (f"Raises: {each}" for each in tool.raises)
     body = _indented("\n".join(line for line in lines if line.strip()))
     shown = name or (tool.name if tool.name.isidentifier() else tool.python_name)
-    # Leave out "| None", which the default shows too, and the type of the result if there is a line
-    # "Returns".
-    parameters = ", ".join(_parameters(tool.parameters)).replace(" | None = None", " = None")
-    returns = f" -> {tool.returns_type}" if tool.returns_type and not tool.returns else ""
-    return f"{shown}({parameters}){returns}\n{body}"
+    # Leave out the type of the result if there is a line "Returns".
+    typed = tool.returns_type and reads_result and not tool.returns
+    returns = f" -> {tool.returns_type}" if typed else ""
+    return f"{shown}({', '.join(_parameters(tool.parameters, brief=True))}){returns}\n{body}"
 
 
 def doc(tool: Tool) -> str:
@@ -71,24 +77,40 @@ def doc(tool: Tool) -> str:
     return "\n\n".join(filter(None, sections))
 
 
-def _parameters(parameters: Sequence[Parameter]) -> Iterator[str]:
+def _parameters(parameters: Sequence[Parameter], *, brief: bool = False) -> Iterator[str]:
     starred = False
     for each in parameters:
         if each.keyword_only and not each.variadic and not starred:
             starred = True
             yield "*"
         starred = starred or (each.variadic and not each.keyword_only)
-        yield _parameter(each)
+        yield _parameter(each, brief=brief)
 
 
-def _parameter(parameter: Parameter) -> str:
+def _parameter(parameter: Parameter, *, brief: bool) -> str:
     stars = ("**" if parameter.keyword_only else "*") if parameter.variadic else ""
-    kind = f": {parameter.type_text}" if parameter.type_text else ""
+    shown = _brief_type(parameter) if brief else parameter.type_text
+    kind = f": {shown}" if shown else ""
     text = f"{stars}{parameter.name}{kind}"
     if parameter.required or parameter.variadic:
         return text
     equals = " = " if kind else "="
     return f"{text}{equals}{default_text(parameter.default)}"
+
+
+def _brief_type(parameter: Parameter) -> str:
+    """Return the type, with choices as ``"a"|"b"``; an empty text if the default shows the type."""
+    default = parameter.default
+    if type(default) is parameter.annotation and parameter.annotation in _SHOWN_BY_DEFAULT:
+        return ""
+    text = parameter.type_text
+    if default is None:
+        text = text.removesuffix(" | None")
+    return _CHOICES.sub(_choices, text)
+
+
+def _choices(found: re.Match[str]) -> str:
+    return found[1].replace("', '", '"|"').replace("'", '"')
 
 
 def default_text(value: object) -> str:

@@ -29,7 +29,8 @@ class ToolKind(StrEnum):
 
 class Visibility(StrEnum):
     """When the model sees a tool: at once, after it searches for the tool, or never. The model
-    never sees unlisted and hidden tools. Code can call an unlisted tool, but not a hidden one."""
+    never sees unlisted and hidden tools. Code can call an unlisted tool, but not a hidden one. A
+    small model is shown an unlisted tool that has worked examples."""
 
     VISIBLE = "visible"
     DEFERRED = "deferred"
@@ -102,6 +103,8 @@ class Tool:
     an error, the model reads the text of the error. Of all other errors, and of all errors if
     ``own_files`` is empty, the model reads only the type. ``sleep_brief`` is set if the plugin
     sleeps until the model searches for one of its tools; it says what the plugin is for.
+    ``more_examples`` are the worked examples that only small models see, as text: with a large
+    model it is never parsed.
     """
 
     name: str
@@ -119,6 +122,7 @@ class Tool:
     raises: tuple[str, ...] = ()
     example: str = ""
     examples: tuple[Example, ...] = ()
+    more_examples: str = field(default="", repr=False)
     visibility: Visibility = Visibility.VISIBLE
     sleep_brief: str = ""
     where: str = ""

@@ -1,5 +1,6 @@
 """Sends text, pictures and files to the chat, and reads its messages and pictures."""
 
+from pathlib import Path
 from typing import Literal
 
 from nekro_core.api.chat import (
@@ -16,6 +17,8 @@ from nekro_core.api.chat import (
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
 from nekro_core.api.schemas import AgentCtx, FoundMessage
 
+from .quotes import MAX_QUOTED, author_of, quoted
+
 plugin = NekroPlugin(
     name="Chat",
     module_name="chat",
@@ -25,6 +28,7 @@ plugin = NekroPlugin(
     is_builtin=True,
 )
 
+_EXAMPLES = Path(__file__).with_name("examples")
 _MAX_MENTIONS = 20
 _MAX_TEXT = 20_000
 _MAX_PICTURES = 6
@@ -33,7 +37,10 @@ _MAX_FOUND_TEXT = 1000
 
 
 @plugin.mount_sandbox_method(
-    SandboxMethodType.TOOL, "send_channel_message", "Send a text message to the chat."
+    SandboxMethodType.TOOL,
+    "send_channel_message",
+    "Send a text message to the chat.",
+    examples=_EXAMPLES / "send_channel_message",
 )
 async def send_channel_message(
     _ctx: AgentCtx,
@@ -45,8 +52,8 @@ async def send_channel_message(
 
     Args:
         text: What to say.
-        mention: Id or name of whom to mention first, or a list.
-        reply_to: The number of the message that this answers.
+        mention: Id or name of whom to mention first.
+        reply_to: The number of the message to answer.
 
     Example:
         # User: Hello!
@@ -59,7 +66,7 @@ async def send_channel_message(
         send_channel_message("Leonardo da Vinci painted it.")
 
         # User: what's 12 plus 30?
-        send_channel_message("12 + 30 = 42")
+        send_channel_message(f"12 + 30 = {12 + 30}")
 
         # User: I passed my exam!
         send_channel_message("Congratulations! You worked hard for it.")
@@ -86,7 +93,7 @@ async def send_channel_message(
         send_channel_message("世界上最高的山是珠穆朗玛峰。")
 
         # User: 15乘以4等于多少
-        send_channel_message("15 × 4 = 60")
+        send_channel_message(f"15 × 4 = {15 * 4}")
 
         # User: 写一首关于雨的短诗
         send_channel_message("细雨敲窗，\\n花草低声唱，\\n清晨一片绿光。")
@@ -113,7 +120,7 @@ async def send_channel_message(
         send_channel_message("どういたしまして！")
 
         # User: 9たす8はいくつ？
-        send_channel_message("9 + 8 = 17です。")
+        send_channel_message(f"9 + 8 = {9 + 8}です。")
 
         # User: 一番高い山は何ですか？
         send_channel_message("世界で一番高い山はエベレストです。")
@@ -138,8 +145,8 @@ async def send_image(_ctx: AgentCtx, path: str, reply_to: str | None = None) -> 
     """Send a picture that your code made, or one from the web.
 
     Args:
-        path: A file of the sandbox, such as "chart.png", or an http(s) address.
-        reply_to: The number of the message that this answers.
+        path: A file of the sandbox, or an http(s) address.
+        reply_to: The number of the message to answer.
 
     Example:
         send_image("chart.png")
@@ -166,7 +173,7 @@ async def send_file(_ctx: AgentCtx, path: str, name: str | None = None) -> str:
     SandboxMethodType.MULTIMODAL_AGENT, "view_image", "Look at pictures.", needs_chat=False
 )
 async def view_image(_ctx: AgentCtx, path: str | list[str]) -> list[dict[str, object]]:
-    """Look at pictures yourself. The call ends this run; you see the pictures in the next step.
+    """Look at pictures yourself. You see them in the next step.
 
     Args:
         path: A file of the sandbox, an http(s) address, or a list of them.
@@ -195,7 +202,7 @@ async def recent_messages(_ctx: AgentCtx, count: int = 20) -> list[dict[str, obj
     """Read the newest messages of this chat since the conversation began, oldest first.
 
     Args:
-        count: How many, at most 500.
+        count: At most 500.
 
     Returns:
         Dicts with message_id, author ("person", "bot" is you, "system"), user_id, name, time and
@@ -225,8 +232,8 @@ async def find_messages(
     Args:
         words: A question or words; empty for the newest.
         who: Id or name of the author; "you" for your own.
-        since: A date, such as "2025-03-08" or "2025-03-08T21:14".
-        until: A date, that day included.
+        since: Such as "2025-03-08" or "2025-03-08T21:14".
+        until: As since; that day included.
         limit: At most 50.
 
     Returns:
@@ -251,6 +258,47 @@ async def find_messages(
         note = "older messages are not indexed yet, so they were not searched: try again later"
         lines.append({"note": note})
     return lines
+
+
+@plugin.mount_sandbox_method(
+    SandboxMethodType.TOOL,
+    "quote_messages",
+    "Post earlier messages of the chat.",
+    # A model that reads the results of calls does better with find_messages.
+    visibility="unlisted",
+    examples=_EXAMPLES / "quote_messages.txt",
+)
+async def quote_messages(_ctx: AgentCtx, words: str = "", who: str = "", limit: int = 5) -> str:
+    """Look up what was said earlier in this chat, and post the real messages.
+
+    Args:
+        words: What it was about; empty for the newest messages.
+        who: Id or name of the author, "me" for the asker, "you" for the bot.
+        limit: How many messages.
+
+    Returns:
+        What was posted.
+
+    Example:
+        quote_messages("kiln", who="Mei", limit=3)
+    """
+    limit = max(1, min(limit, MAX_QUOTED))
+    asked = await _ctx.recent_records(1)
+    author = author_of(who, _ctx.from_user_id)
+    try:
+        # The newest message is usually the question, which must not answer itself.
+        found = await _ctx.find_messages(words, who=author, limit=limit + 1)
+    except ToolFailure:
+        if not author:
+            raise
+        # Nobody has this name. It may be what the messages are about.
+        found = await _ctx.find_messages(f"{words} {who}".strip(), limit=limit + 1)
+    questions = {record.seq for record in asked}
+    messages = [each for each in found.messages if each.number not in questions][:limit]
+    last = plain_text(asked[-1].segments) if asked else words
+    text = quoted(messages, last)
+    await _ctx.send_text(text)
+    return f"posted: {text}"
 
 
 def _found_line(message: FoundMessage) -> dict[str, object]:

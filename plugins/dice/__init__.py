@@ -26,8 +26,8 @@ async def roll_dice(_ctx: AgentCtx, sides: int = 6, count: int = 1) -> int:
     Do not send them again.
 
     Args:
-        sides: How many sides each of the dice has, 2 to 1,000.
-        count: How many dice, 1 to 100.
+        sides: 2 to 1,000.
+        count: 1 to 100.
 
     Returns:
         The sum of all dice.
@@ -57,6 +57,15 @@ async def roll_dice(_ctx: AgentCtx, sides: int = 6, count: int = 1) -> int:
         # User: toss five dice
         roll_dice(sides=6, count=5)
 
+        # User: heads or tails?
+        roll_dice(sides=2, count=1)
+
+        # User: roll three d10
+        roll_dice(sides=10, count=3)
+
+        # User: pick a number between 1 and 200
+        roll_dice(sides=200, count=1)
+
         # User: 掷一个骰子
         roll_dice(sides=6, count=1)
 
@@ -72,6 +81,12 @@ async def roll_dice(_ctx: AgentCtx, sides: int = 6, count: int = 1) -> int:
         # User: 从1到50随便选个数字
         roll_dice(sides=50, count=1)
 
+        # User: 抛一枚硬币
+        roll_dice(sides=2, count=1)
+
+        # User: 投三个12面的骰子
+        roll_dice(sides=12, count=3)
+
         # User: サイコロを振って
         roll_dice(sides=6, count=1)
 
@@ -80,6 +95,12 @@ async def roll_dice(_ctx: AgentCtx, sides: int = 6, count: int = 1) -> int:
 
         # User: サイコロを4個投げて
         roll_dice(sides=6, count=4)
+
+        # User: コインを投げて
+        roll_dice(sides=2, count=1)
+
+        # User: 12面のサイコロを3個振ってください
+        roll_dice(sides=12, count=3)
 
         # User: サイコロ5個
         roll_dice(sides=6, count=5)

@@ -66,6 +66,15 @@ async def draw_card(
         # User: create a sign with the text Please knock
         draw_card("Please knock")
 
+        # User: a card with the title Plans and the points swim and read
+        draw_card("- swim\\n- read", title="Plans")
+
+        # User: make a thank you card for our teacher
+        draw_card("Thank you, teacher!")
+
+        # User: a picture that says No Parking
+        draw_card("No Parking")
+
         # User: 画一张写着欢迎的卡片
         draw_card("欢迎")
 
@@ -78,6 +87,15 @@ async def draw_card(
         # User: 画一张标题是购物清单的卡片，内容是牛奶和鸡蛋
         draw_card("- 牛奶\\n- 鸡蛋", title="购物清单")
 
+        # User: 做张海报，写上“周末大减价”
+        draw_card("周末大减价")
+
+        # User: 给爷爷做一张生日卡
+        draw_card("爷爷，生日快乐！")
+
+        # User: 画个牌子：小心台阶
+        draw_card("小心台阶")
+
         # User: ようこそと書いたカードを描いて
         draw_card("ようこそ")
 
@@ -89,6 +107,15 @@ async def draw_card(
 
         # User: タイトルが「買い物」で、牛乳と卵を書いたカードを作って
         draw_card("- 牛乳\\n- 卵", title="買い物")
+
+        # User: 「足元注意」のポスターを作って
+        draw_card("足元注意")
+
+        # User: おじいちゃんに誕生日カードを描いて
+        draw_card("おじいちゃん、お誕生日おめでとう！")
+
+        # User: お礼のカードを先生に
+        draw_card("先生、ありがとうございました！")
     """
     if not text.strip() and not title.strip():
         raise ToolFailure("there are no words to draw: give a text")
@@ -115,8 +142,8 @@ async def draw_chart(
     Do not send it again.
 
     Args:
-        labels: A name for each value.
-        values: At most 200; a pie takes at most 12, none negative.
+        labels: One for each value.
+        values: At most 200; a pie at most 12, none negative.
 
     Example:
         # User: bar chart of June 10, July 14 and August 8
@@ -140,6 +167,15 @@ async def draw_chart(
         # User: draw a pie of lions 2 tigers 8
         draw_chart(kind="pie", labels=["lions", "tigers"], values=[2, 8])
 
+        # User: show my steps as a line chart: 4000, 5200, 6100
+        draw_chart(kind="line", labels=["first", "second", "third"], values=[4000, 5200, 6100])
+
+        # User: a bar graph please: Lima 20, Bern 9, Kyiv 6
+        draw_chart(kind="bar", labels=["Lima", "Bern", "Kyiv"], values=[20, 9, 6])
+
+        # User: pie chart with 60 percent for and 40 percent against
+        draw_chart(kind="pie", labels=["for", "against"], values=[60, 40])
+
         # User: 画一个柱状图：六月10，七月14，八月8
         draw_chart(kind="bar", labels=["六月", "七月", "八月"], values=[10, 14, 8])
 
@@ -149,6 +185,15 @@ async def draw_chart(
         # User: 用折线图画一下气温：周一12，周二15，周三11
         draw_chart(kind="line", labels=["周一", "周二", "周三"], values=[12, 15, 11])
 
+        # User: 用饼图表示：同意60%，反对40%
+        draw_chart(kind="pie", labels=["同意", "反对"], values=[60, 40])
+
+        # User: 把步数画成折线图：4000、5200、6100
+        draw_chart(kind="line", labels=["第一", "第二", "第三"], values=[4000, 5200, 6100])
+
+        # User: 柱形图：北京20，上海24，广州28
+        draw_chart(kind="bar", labels=["北京", "上海", "广州"], values=[20, 24, 28])
+
         # User: 六月10、七月14、八月8の棒グラフを描いて
         draw_chart(kind="bar", labels=["六月", "七月", "八月"], values=[10, 14, 8])
 
@@ -157,6 +202,15 @@ async def draw_chart(
 
         # User: 気温の折れ線グラフを作って：朝12、昼15、夜11
         draw_chart(kind="line", labels=["朝", "昼", "夜"], values=[12, 15, 11])
+
+        # User: 賛成60%、反対40%を円グラフにして
+        draw_chart(kind="pie", labels=["賛成", "反対"], values=[60, 40])
+
+        # User: 歩数を折れ線で：4000、5200、6100
+        draw_chart(kind="line", labels=["一日目", "二日目", "三日目"], values=[4000, 5200, 6100])
+
+        # User: 棒グラフお願い、東京20、大阪24、福岡26
+        draw_chart(kind="bar", labels=["東京", "大阪", "福岡"], values=[20, 24, 26])
     """
     await _ctx.send_image(
         await _draw(functools.partial(draw_chart_png, _fonts(_ctx), kind, labels, values, title))

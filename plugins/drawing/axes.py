@@ -23,7 +23,7 @@ class Plot:
     high: float
 
     def y(self, value: float) -> float:
-        """The vertical position of a value in pixels."""
+        """Return the vertical position of a value in pixels."""
         share = (value - self.low) / (self.high - self.low)
         return self.bottom - share * (self.bottom - self.top)
 
@@ -69,7 +69,7 @@ def _draw_bar(canvas: Image.Image, box: tuple[float, float, float, float], *, up
     left, top, right, bottom = (round(edge) for edge in box)
     size = (max(2, right - left), max(2, bottom - top))
     radius = min(10, size[0] // 3, size[1])
-    # Only the end at the value is round; the other end touches the axis.
+    # Only the end at the value is round. The other end touches the axis.
     over = radius + 1
     shape = (0, 0, size[0], size[1] + over) if up else (0, -over, size[0], size[1])
     mask = round_mask(size, shape, radius)
@@ -124,7 +124,8 @@ def _label_points(
     style = Style(24, INK, bold=True)
     words = [format_value(value) for value in values]
     if max(setter.width(word, style) for word in words) > slot * 0.96:
-        return  # the numbers would overlap, and the axis shows the values
+        # The numbers would overlap. They are not needed, because the axis shows the values.
+        return
     for (x, y), word, value in zip(points, words, values, strict=True):
         below = above and value < 0
         baseline = y + 34 if below else y - 16
@@ -141,7 +142,8 @@ def _label_axis(
 ) -> None:
     style = Style(24, MUTED)
     widest = max(setter.width(label, style) for label in labels)
-    # All labels if there is room; else every second, third and so on, shortened to fit.
+    # All labels are drawn if there is room. Otherwise only every second, third and so on is drawn,
+    # and it is shortened to fit.
     every = max(1, math.ceil(min(widest + 16, 180) / slot))
     for number in range(0, len(labels), every):
         words = cut_to(setter, labels[number], style, slot * every - 8)

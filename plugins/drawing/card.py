@@ -151,7 +151,7 @@ def _page(setter: Typesetter, text: str, title: str, palette: Palette) -> Image.
 def _body_lines(
     setter: Typesetter, text: str, style: Style, room: float
 ) -> list[tuple[str, str, float] | None]:
-    """Return each line as mark, words and indent; None for a blank line."""
+    """Return each line as its list mark, its words and its indent. A blank line is None."""
     lines: list[tuple[str, str, float] | None] = []
     for paragraph in text.split("\n"):
         words = paragraph.strip()

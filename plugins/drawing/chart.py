@@ -70,7 +70,7 @@ def _check(kind: str, labels: Sequence[str], values: Sequence[float]) -> None:
 
 
 def shorten(text: str, most: int) -> str:
-    """The text in one line of at most ``most`` characters."""
+    """Return the text in one line of at most ``most`` characters."""
     text = " ".join(text.split())
     return text if len(text) <= most else f"{text[: most - 1]}…"
 

@@ -2,7 +2,7 @@
 
 For a character that a font lacks, Pillow draws a box and reports nothing. Source: the OpenType
 specification, "cmap - Character to Glyph Index Mapping Table", formats 4 and 12.
-fontTools can read the table too, but ten times slower: docs/decisions/0003.
+fontTools can read the table too, but it is ten times slower (see docs/decisions/0003).
 """
 
 import struct
@@ -17,7 +17,8 @@ _PREFERRED = ((3, 10), (0, 6), (0, 4), (3, 1), (0, 3), (0, 2), (0, 1), (0, 0))
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The characters of a font as sorted ranges; each includes its first and last character."""
+    """The characters of a font, as sorted ranges. Each range includes its first and last
+    character."""
 
     firsts: tuple[int, ...] = ()
     lasts: tuple[int, ...] = ()
@@ -81,7 +82,7 @@ def _from_segments(table: bytes, offset: int) -> Coverage:
     count = double // 2
     lasts = struct.unpack_from(f">{count}H", table, offset + 14)
     firsts = struct.unpack_from(f">{count}H", table, offset + 16 + double)
-    # The last segment, 0xFFFF, only marks the end of the table; it is not a character.
+    # The last segment, 0xFFFF, only marks the end of the table. It is not a character.
     return Coverage(
         tuple(first for first in firsts if first != 0xFFFF),
         tuple(last for first, last in zip(firsts, lasts, strict=True) if first != 0xFFFF),

@@ -65,10 +65,10 @@ class Face:
 
 
 class FontBook:
-    """The faces in some folders, which are searched at the first use. Hold ``lock`` while drawing:
-    neither the book nor FreeType's fonts may be used by two threads at once.
+    """The faces in some folders, which are searched at the first use. Hold ``lock`` while drawing,
+    because two threads may not use the book or FreeType's fonts at the same time.
 
-    The fonts in the operator's folder ``own`` are preferred to the system's.
+    The fonts in the operator's folder ``own`` are preferred to the fonts of the system.
     """
 
     def __init__(self, own: Path | None, system: Sequence[Path]) -> None:
@@ -81,7 +81,7 @@ class FontBook:
         self._emoji: dict[tuple[str, int], Image.Image | None] = {}
 
     def face(self, character: str, *, bold: bool, language: str) -> Face | None:
-        """The best face that has the character, or None."""
+        """Return the best face that has the character, or None."""
         key = (character, bold, language)
         if key not in self._chosen:
             faces = (self._open(path, language) for path in self._ranked[bold])
@@ -89,13 +89,14 @@ class FontBook:
         return self._chosen[key]
 
     def font(self, face: Face, size: int) -> ImageFont.FreeTypeFont:
-        """The font of a face at a size. It is opened once."""
+        """Return the font of a face at a size. The font is opened only once."""
         if (face, size) not in self._fonts:
             self._fonts[face, size] = face.font(size)
         return self._fonts[face, size]
 
     def emoji(self, character: str, size: int) -> Image.Image | None:
-        """A colour picture of an emoji, ``size`` pixels high; None if no installed font has it."""
+        """Return a colour picture of an emoji, ``size`` pixels high; None if no installed font has
+        the emoji."""
         key = (character, size)
         if key not in self._emoji:
             self._emoji[key] = self._draw_emoji(character, size)
@@ -109,7 +110,8 @@ class FontBook:
         try:
             font = self.font(face, _COLOUR_SIZE)
         except OSError:
-            return None  # an emoji font of another kind (COLR, SVG), which Pillow cannot draw
+            # The emoji font is of another kind (COLR, SVG), which Pillow cannot draw.
+            return None
         box = font.getbbox(character)
         picture = Image.new("RGBA", (max(1, int(box[2])), max(1, int(box[3]))))
         ImageDraw.Draw(picture).text((0, 0), character, font=font, embedded_color=True)
@@ -131,7 +133,8 @@ class FontBook:
 
     @cached_property
     def _files(self) -> list[tuple[bool, Path]]:
-        """Each font file: whether it is a system font, and its path."""
+        """List the font files. Each item says whether the file is a system font, and has its
+        path."""
         own = [(False, path) for path in font_files(self.own)] if self.own else []
         return own + [(True, path) for folder in self._system for path in font_files(folder)]
 
@@ -173,8 +176,8 @@ def _is_poor(path: Path) -> bool:
 
 
 def _face_index(path: Path, language: str) -> int:
-    """The index of the face in a collection that has the shapes of the language. The character 直,
-    for example, is written differently in Chinese and Japanese."""
+    """Return the index of the face with the shapes of the language, in a file that has several
+    faces. The character 直, for example, is written differently in Chinese and Japanese."""
     region = _REGION.get(language, "SC")
     for index in range(16):
         try:

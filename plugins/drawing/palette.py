@@ -1,4 +1,4 @@
-"""Colour palettes, and the gradient, panels and shapes that are drawn with them."""
+"""Defines colour palettes, and draws gradients, panels and shapes with them."""
 
 import io
 import math
@@ -54,8 +54,8 @@ SERIES: tuple[Colour, ...] = (
 
 
 def palette_for(style: str, text: str) -> Palette:
-    """The palette of this name. ``auto`` selects one by the text, always the same one for the same
-    text."""
+    """Return the palette of this name. ``auto`` selects a palette by the text. The same text always
+    gets the same palette."""
     if style in PALETTES:
         return PALETTES[style]
     bright = [name for name in PALETTES if name != "night"]
@@ -83,7 +83,7 @@ def _glow(x: float, y: float, centre_x: float, centre_y: float) -> float:
 
 def _smooth(size: tuple[int, int], value: Callable[[float, float], float]) -> Image.Image:
     """Draw ``value`` over the unit square as one channel. It is computed for a small picture in
-    floating point and then enlarged; with whole numbers the steps would be visible."""
+    floating point, and the picture is then enlarged. With whole numbers, people would see steps."""
     coarse = Image.new("F", (32, 32))
     coarse.putdata([value(x / 31, y / 31) for y in range(32) for x in range(32)])
     return coarse.resize(size, Image.Resampling.BICUBIC).convert("L")
@@ -117,7 +117,7 @@ def round_mask(
     smooths the corners."""
     mask = Image.new("L", (size[0] * 2, size[1] * 2))
     left, top, right, bottom = (2 * edge for edge in box)
-    # Pillow includes the last pixel.
+    # Pillow also draws the pixel at the right and bottom coordinates, so 1 is subtracted.
     ImageDraw.Draw(mask).rounded_rectangle((left, top, right - 1, bottom - 1), 2 * radius, fill=255)
     return mask.resize(size, Image.Resampling.BOX)
 
@@ -131,6 +131,6 @@ def encode_png(picture: Image.Image) -> bytes:
 
 
 def mix(one: Colour, other: Colour, share: float) -> Colour:
-    """Mix two colours; ``share`` is the part of the second."""
+    """Mix two colours. ``share`` is the part of the second colour."""
     first, second, third = (round(a + (b - a) * share) for a, b in zip(one, other, strict=True))
     return first, second, third

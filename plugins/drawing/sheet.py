@@ -1,4 +1,4 @@
-"""The parts that all charts share: size, colours, the format of numbers, shortened labels."""
+"""Has what all charts share: size, colours, the format of numbers, and the shortening of labels."""
 
 import math
 

@@ -9,8 +9,9 @@ from PIL import Image, ImageDraw, features
 
 from .fonts import Face, FontBook
 
-# Line breaking after UAX 14, as far as cards need it: lines break between words and between Chinese
-# and Japanese characters, except for those that may not begin or end a line (kinsoku).
+# Lines are broken as UAX 14 says, as far as cards need it. A line may break between words, and
+# between Chinese and Japanese characters. Some of these characters may not begin or end a line
+# (kinsoku).
 _NOT_FIRST = set(
     "、。，．,.!?！？:;：；」』）)]】〉》〕｝}…‥・ーぁぃぅぇぉっゃゅょァィゥェォッャュョ々％%℃”’"
 )
@@ -51,7 +52,8 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class TextRun:
-    """Characters that are drawn with one face; without a face, an emoji drawn as a picture."""
+    """Characters that are drawn with one face. Without a face, it is an emoji that is drawn as a
+    picture."""
 
     text: str
     face: Face | None
@@ -80,7 +82,8 @@ class Typesetter:
             raise FontMissing("".join(missing) or written)
 
     def _visible(self, text: str) -> str:
-        """The text without characters that no font has, which would be drawn as boxes."""
+        """Return the text without characters that no font has. Such characters would be drawn as
+        boxes."""
         if all(map(self._drawable, text)):
             return text
         kept = "".join(c if c == "\n" or self._drawable(c) else "\0" for c in text)
@@ -91,7 +94,7 @@ class Typesetter:
         return face is not None or self._book.emoji(character, _PROBE) is not None
 
     def width(self, text: str, style: Style) -> float:
-        """The width of a line in pixels."""
+        """Return the width of a line in pixels."""
         key = (text, style.size, style.bold)
         if key not in self._widths:
             self._widths[key] = sum(self._run_width(run, style) for run in self._runs(text, style))
@@ -184,18 +187,20 @@ class Typesetter:
         return self._book.face(character, bold=bold, language=self.language)
 
     def _tag_for(self, face: Face) -> str | None:
-        # Pillow accepts no language without Raqm, and none for its own face.
+        # Without the library Raqm, Pillow does not accept a language. For its own face, it never
+        # does.
         return _TAGS.get(self.language) if _SHAPES and face.path else None
 
 
 def prepare(text: str) -> str:
-    """The text without invisible characters: controls, joiners, directions, lone surrogates."""
+    """Return the text without invisible characters: controls, joiners, directions and lone
+    surrogates."""
     text = text.encode("utf-8", "ignore").decode().replace("\r\n", "\n").replace("\t", "    ")
     return unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
 
 
 def _breakable(paragraph: str) -> list[str]:
-    """The pieces between which a line may break. Each piece includes the spaces after it."""
+    """Return the pieces between which a line may break. Each piece includes the spaces after it."""
     pieces: list[str] = []
     for character in paragraph:
         if not pieces:

@@ -1,6 +1,7 @@
 """Lets the AI keep notes of a chat and its people, and find them again."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
 from nekro_core.api.schemas import AgentCtx, ChatNote
@@ -20,19 +21,19 @@ plugin = NekroPlugin(
     "remember",
     "Keep a note for later conversations in this chat.",
     confirms=True,
+    examples=Path(__file__).with_name("examples") / "remember.txt",
 )
 async def remember(_ctx: AgentCtx, text: str, about: str | None = None) -> str:
     """Keep a note for later: what somebody asks to remember, a lasting fact, a decision.
 
     Args:
         text: One sentence that is clear without the conversation.
-        about: User id or name of the person that it is about; None for the chat.
+        about: Id or name of the person; None for the chat.
 
     Returns:
         The note's number.
 
     Example:
-        # User: remember that I cannot eat nuts
         remember("cannot eat nuts", about="10001")
     """
     note = await _ctx.memory.remember(text, about=about or "")
@@ -58,8 +59,8 @@ async def find_notes(_ctx: AgentCtx, words: str = "", about: str | None = None) 
     """Search all notes, also corrected ones. The newest ones are in the prompt already.
 
     Args:
-        words: What to look for; empty for the newest.
-        about: User id or name of a person.
+        words: Empty for the newest.
+        about: Id or name of a person.
 
     Returns:
         The notes, the best first.
@@ -90,6 +91,8 @@ async def search_knowledge(_ctx: AgentCtx, words: str) -> list[str]:
 
 def _line(note: ChatNote) -> str:
     about = f"about {note.about_name or note.about_id}, " if note.about_id else ""
+    if note.about_id and note.said_by not in ("", note.about_id):
+        about += f"said by {note.said_by}, "
     ended = f", not any more since {_day(note.until)}" if note.until else ""
     return f"{note.note_id}: {note.text} ({about}since {_day(note.since)}{ended})"
 

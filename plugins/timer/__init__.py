@@ -1,4 +1,5 @@
-"""Reminders: a timer wakes the chat's agent at a time, once or repeatedly."""
+"""Lets the agent set timers. A timer wakes the agent of its chat at a certain time, once or
+repeatedly."""
 
 from nekro_core.api import recurring_timer, timer
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
@@ -25,9 +26,9 @@ async def set_timer(_ctx: AgentCtx, event: str, at: str = "", in_minutes: float 
     Tell the person that you will: nothing is sent by itself.
 
     Args:
-        event: What you shall do then, with everything that you must know: who, what, why.
-        at: Local date and time: 2026-11-23 07:30.
-        in_minutes: How long from now instead.
+        event: What to do then, with all that you must know: who, what, why.
+        at: Local time: 2026-11-23 07:30.
+        in_minutes: From now, instead of at.
 
     Returns:
         The timer's id and time.
@@ -65,8 +66,8 @@ async def create_recurring_timer(
     """Be woken in this chat again and again.
 
     Args:
-        event: What you shall do each time.
-        cron: For example "30 7 * * *", daily at 7:30.
+        event: What to do each time.
+        cron: "30 7 * * *" is daily at 7:30.
         days: Only on these: mon_fri, weekend, cn_workday or cn_restday (with China's holidays).
         timezone: Such as Asia/Shanghai; empty is the bot's.
 

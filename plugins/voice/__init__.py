@@ -28,8 +28,8 @@ async def send_tts_voice(
 
     Args:
         text: At most 2,000 characters.
-        voice: A voice by name, or a language such as "zh"; else the text's language chooses.
-        speed: From 0.5 to 2.0.
+        voice: A voice by name, or a language such as "zh"; else the language of the text.
+        speed: 0.5 to 2.0.
 
     Example:
         # User: Say thank you with your voice
@@ -56,6 +56,18 @@ async def send_tts_voice(
         # User: speak to me, say have a nice day
         send_tts_voice("Have a nice day!")
 
+        # User: could you say "the food is here" out loud?
+        send_tts_voice("The food is here.")
+
+        # User: send a voice message that wishes Leo a good trip
+        send_tts_voice("Have a good trip, Leo!")
+
+        # User: tell me in a voice message that you miss me
+        send_tts_voice("I miss you!")
+
+        # User: use your voice to count to three
+        send_tts_voice("One, two, three!")
+
         # User: 用语音说谢谢
         send_tts_voice("谢谢！")
 
@@ -68,6 +80,18 @@ async def send_tts_voice(
         # User: 念给我听：好好休息
         send_tts_voice("好好休息。")
 
+        # User: 大声说一遍“我们赢了”
+        send_tts_voice("我们赢了！")
+
+        # User: 把这段话读出来：明天下雨，记得带伞
+        send_tts_voice("明天下雨，记得带伞。")
+
+        # User: 用你的声音祝妈妈生日快乐
+        send_tts_voice("妈妈，生日快乐！")
+
+        # User: 语音播报：会议五点开始
+        send_tts_voice("会议五点开始。")
+
         # User: 声でありがとうと言って
         send_tts_voice("ありがとう！")
 
@@ -79,6 +103,18 @@ async def send_tts_voice(
 
         # User: またねって話してください
         send_tts_voice("またね！")
+
+        # User: 「いただきます」と声に出して言って
+        send_tts_voice("いただきます。")
+
+        # User: この文を音読して：明日は雨です
+        send_tts_voice("明日は雨です。")
+
+        # User: 音声でお誕生日おめでとうと伝えて
+        send_tts_voice("お誕生日おめでとう！")
+
+        # User: 声を聞かせて、頑張ってって
+        send_tts_voice("頑張って！")
     """
     try:
         speech = await _ctx.services.speaker.speak(text, voice=voice or None, speed=speed)

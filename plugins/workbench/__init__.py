@@ -1,4 +1,5 @@
-"""The workbench: named sandboxes of a chat, in which the AI runs commands and stores files."""
+"""Gives the AI the workbench: named sandboxes of its chat, in which it runs commands and stores
+files."""
 
 from typing import Any
 
@@ -79,7 +80,7 @@ async def write_file(
     append: bool = False,
     encoding: str = "utf-8",
 ) -> dict[str, Any]:
-    """Write a text to a file, or bytes as base64 with encoding="base64".
+    """Write text to a file, or bytes as base64 with encoding="base64".
 
     Returns:
         {ok, size}.
@@ -129,8 +130,7 @@ async def sandbox_create(
     """Create a sandbox. Any other call that names a new one creates it too, with Python.
 
     Args:
-        image: "python", "python-data" (numpy, Pillow), "alpine/git" or "node:22", which is the one
-            if you name none.
+        image: "python", "python-data" (numpy, Pillow), "alpine/git" or "node:22" (the default).
 
     Returns:
         {sandbox, created}.

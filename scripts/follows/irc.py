@@ -2,8 +2,8 @@
 
 The data are at github.com/jkkummerfeld/irc-disentanglement, under CC BY 4.0: "A Large-Scale Corpus
 for Conversation Disentanglement", ACL 2019. A folder contains pairs of files: NAME.ascii.txt has
-the lines, and NAME.annotation.txt the links. A link is the numbers of two lines; the later line
-answers the earlier one.
+the lines, and NAME.annotation.txt the links. A link consists of the numbers of two lines. The later
+line answers the earlier one.
 """
 
 import re
@@ -21,7 +21,7 @@ _TOKEN = re.compile(r"[^\s,:;!?()<>\"/]+")
 _STRANGER = re.compile(r"[a-z_\[\]\\`|{}^-][\w\[\]\\`|{}^-]{0,15}\Z")
 _MOST_TOKENS = 60
 _BEFORE = 300
-"""Number of lines that are read before the first annotated one: more than the bot remembers."""
+"""Number of lines that are read before the first annotated line. The bot remembers fewer."""
 _WORDS = frozenset(
     [
         "the",
@@ -135,8 +135,8 @@ class Day:
     links: Mapping[int, frozenset[int]]
 
     def answered(self, number: int) -> set[str]:
-        """Return the people whose lines this line answers. If it continues a line of its own
-        speaker, this includes the speaker."""
+        """Return the people whose lines this line answers. If this line continues a line of its own
+        speaker, the speaker is included."""
         return {
             self.lines[each].speaker
             for each in self.links[number]

@@ -1,5 +1,5 @@
-"""Measures how well the bot recognises whether a line that names nobody is addressed to it:
-`make follows-judge DATA=FOLDER`.
+"""Measures how well the bot recognises whether a line that names nobody is addressed to it. Run it
+with `make follows-judge DATA=FOLDER`.
 
 FOLDER has pairs of files of the corpus (see `irc`), for example its folder ``dev``. Each person who
 wrote one of the last 60 lines stands in for the bot in turn: for each line, the bot's own code with
@@ -28,16 +28,17 @@ from nekro_core.agent.participation.features import (
 )
 
 _WARM_UP = 300
-"""Number of lines before the first annotated one that the bot reads too."""
+"""The bot also reads this many lines before the first annotated line."""
 
 
 def candidates_of(
     model: AddresseeModel, day: Day
 ) -> tuple[list[tuple[bool, bool, float]], list[float]]:
     """Return a row for each annotated line and each stand-in that the line does not name. The row
-    says whether the line names nobody, whether it is addressed to the stand-in, and the probability
-    of this that the bot computes. Also return the seconds that each call of
-    `AddresseeModel.add_line` takes, with one listener for each line."""
+    has three values: whether the line names nobody, whether it is addressed to the stand-in, and
+    the probability of this as the bot computes it. Also return how many seconds each call of
+    `AddresseeModel.add_line` took. For this, each line has one listener, the speaker of the line
+    before."""
     conversation, answers, seconds = Conversation(), [], []
     begins = min(day.links) - _WARM_UP
     for number, line in day.lines.items():
@@ -101,8 +102,8 @@ def threshold_for(
     likely: Sequence[float],
     weights: Sequence[float] | None = None,
 ) -> float:
-    """Return the lowest probability at which, of the lines with this or a higher probability, at
-    least the share ``wanted`` is right."""
+    """Return the lowest probability that can be the threshold: of the lines with this or a higher
+    probability, at least the share ``wanted`` is really addressed to the stand-in."""
     precision, _, thresholds = precision_recall_curve(true, likely, sample_weight=weights)
     return float(min(t for p, t in zip(precision, thresholds, strict=False) if p >= wanted))
 

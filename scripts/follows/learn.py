@@ -1,4 +1,4 @@
-"""Learns from conversations of people to whom a line is addressed that names nobody:
+"""Learns, from conversations of people, to whom a line is addressed if it names nobody. Run it with
 `make follows DATA=FOLDER`.
 
 FOLDER has the folders ``train`` and ``dev`` of the corpus (see `irc`). Every person of the corpus
@@ -41,15 +41,15 @@ from nekro_core.agent.participation.trees import BoostedTrees
 
 FOLDS = 3
 WARM_UP = 100
-"""Number of lines before the first annotated one for which the first trees estimate whom the line
+"""For this many lines before the first annotated line, the first trees estimate whom the line
 answers."""
 KEPT = 0.15
-"""For most people it is plain that a line is not addressed to them. Only this share of them is used
-for learning, with a correspondingly higher weight."""
+"""For most people, it is plain that a line is not addressed to them. Only this share of these
+examples is used for learning, and each has a correspondingly higher weight."""
 KEPT_PLAUSIBLE = 0.6
 PRECISION = 0.85
-"""The threshold is the lowest probability at which this share of the lines above it is really
-addressed to the bot."""
+"""The threshold is the lowest probability for which this is true: of the lines with a higher
+probability, at least this share is really addressed to the bot."""
 SHARED: dict[str, Any] = {
     "objective": "binary", "verbose": -1, "num_threads": 1, "max_bin": 63, "seed": 14,
     "bagging_freq": 1, "bagging_fraction": 0.7, "lambda_l2": 5.0, "deterministic": True,
@@ -109,7 +109,7 @@ class Examples:
 
 
 def read_trees(trees: list[Any], columns: Sequence[str]) -> BoostedTrees:
-    """Make trees that can be evaluated from their form in the file."""
+    """Make trees that can be evaluated. ``trees`` has them in the form of the file."""
     return BoostedTrees.read(trees, len(columns))
 
 
@@ -153,8 +153,8 @@ def later_examples(
     trees, one set for each fold.
 
     A column is the probability that the line continues a line of its own speaker. The second trees,
-    which are not learnt yet, will compute it. Until then the column is 1 if the line does so, else
-    0.
+    which are not learnt yet, will compute it. Until then the column is 1 if the line continues a
+    line of its own speaker, and 0 otherwise.
     """
     fold, day = job
     random = np.random.default_rng(fold)
@@ -190,7 +190,8 @@ def later_examples(
 
 
 def continuing(third: Examples) -> Examples:
-    """Make the examples for the second trees from those for the third trees: one for each line."""
+    """Make the examples for the second trees, one for each line, from the examples for the third
+    trees."""
     lines, (likely, _, other, together, _) = (
         third.rows[:, : len(LINE_FEATURES)],
         third.rows[:, -5:].T,
@@ -270,7 +271,7 @@ def main() -> None:
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
-    """Write the file: one line for each tree."""
+    """Write the file. It has one line for each tree."""
     head = {
         "about": "Learnt by `make follows` from the Ubuntu IRC conversations of Kummerfeld et al. "
         "(2019), github.com/jkkummerfeld/irc-disentanglement, CC BY 4.0. A tree is a number, or "

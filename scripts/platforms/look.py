@@ -27,7 +27,7 @@ def main() -> None:
            if getattr(type(exporter), verb) is not getattr(base, verb)]  # fmt: skip
     seen = {
         "name": adapter.get_name(),
-        # There is no public attribute with these mappings.
+        # This attribute is private, but no public attribute has these mappings.
         "sends": sorted(form.__name__ for form in exporter._mapping),  # noqa: SLF001
         "reads": sorted(builder._mapping),  # noqa: SLF001
         "can": can,

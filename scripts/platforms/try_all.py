@@ -106,8 +106,8 @@ def run(command: list[Any], seconds: float) -> str:
 
 
 def last_words(text: str) -> str:
-    """The last line of an output that names an error, without white space around it. If no line
-    names an error, the last line."""
+    """Return the last line of an output that names an error, without white space around it. If no
+    line names an error, return the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = [line for line in lines if "Error" in line or line.startswith("ERROR")]
     return (said or lines or ["no words"])[-1][:WORDS]

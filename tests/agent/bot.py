@@ -1,4 +1,4 @@
-"""A small bot for tests. Only the platform and the model are fakes."""
+"""Runs a small bot for tests. Only the platform and the model are fakes."""
 
 import time
 import uuid
@@ -34,6 +34,7 @@ from nekro_core.delivery.activity import Broadcast, Working
 from nekro_core.delivery.inbound.inbox import ChatJournal, Inbox
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.outbound.chat_signs import ChatSigns
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.delivery.settings import DeliverySettings
@@ -68,7 +69,7 @@ from tests.delivery.fakes import FakeAdapter, message
 LIN = ChatKey.parse("fake-private_lin")
 GROUP = ChatKey.parse("fake-group_30003")
 SOON_SETTLED = DeliverySettings(settle_s=0.5)
-"""For platforms that show a message as soon as they have it."""
+"""Settings for platforms that show a message as soon as they have it."""
 
 
 async def send_channel_message(_ctx: AgentCtx, text: str) -> str:
@@ -82,12 +83,12 @@ async def send_channel_message(_ctx: AgentCtx, text: str) -> str:
 
 
 def fence(code: str) -> str:
-    """A reply that consists of this code in a fence."""
+    """Return a reply that consists of this code in a fence."""
     return f"```python\n{code}\n```"
 
 
 def text_of(request: ChatRequest, *, from_message: int = 0) -> str:
-    """The text of all messages of a request, from number ``from_message`` on."""
+    """Return the text of all messages of a request, from message number ``from_message`` on."""
     return "\n".join(
         part.text
         for message in request.messages[from_message:]
@@ -97,7 +98,7 @@ def text_of(request: ChatRequest, *, from_message: int = 0) -> str:
 
 
 def kind_of(kind: str, name: str = "", **options: Any) -> Callable[[Any], tuple[Any, Any]]:
-    """A decorator that gives a test's handler its tool kind and options."""
+    """Make a decorator that gives a test's handler its tool kind and options."""
 
     def mark(handler: Any) -> tuple[Any, Any]:
         return handler, (ToolKind(kind), name or handler.__name__, options)
@@ -116,7 +117,8 @@ class NoBoxes:
 
 
 class FakePlugins:
-    """One plugin's tools, and hooks that a test can set."""
+    """Stands in for the bot's plugins. It has the tools of one plugin, and hooks that a test can
+    set."""
 
     def __init__(self, services: Services, tools: ToolSet) -> None:
         self.services = services
@@ -213,8 +215,9 @@ class Bot:
     clock: AheadClock
 
     def typed(self, chat: ChatKey = LIN) -> None:
-        """End the wait for more text in the chat, so that the bot answers the messages so far. If
-        the bot was started with `LONG`, it does not answer them earlier, even on a slow machine."""
+        """End the wait for more text in the chat, so that the bot answers the messages that it has
+        so far. If the bot was started with `LONG`, it does not answer them before this call, even
+        on a slow machine."""
         self.clock.ahead_s += self.services.trigger.debounce_s
         self.sessions._sessions[chat]._news.set()
 
@@ -250,7 +253,8 @@ class Bot:
 
     @asynccontextmanager
     async def turn(self, chat: ChatKey = LIN) -> AsyncIterator[None]:
-        """The block starts a turn. Leaving the block waits for the end of the turn."""
+        """A context manager. The block must start a turn; leaving the block waits for the end of
+        the turn."""
         async with self.activity.watch(chat) as activities:
             yield
             with anyio.fail_after(30):
@@ -265,19 +269,19 @@ class Bot:
             await anyio.sleep(0.005)
 
     def said(self, chat: ChatKey = LIN) -> list[str]:
-        """The texts that the bot has sent to the chat."""
+        """Return the texts that the bot has sent to the chat."""
         return [plain_text(segments) for segments in self.adapter.said(chat)]
 
     async def turns(self, chat: ChatKey = LIN) -> list[StoredTurn]:
-        """The chat's turns in the store."""
+        """Return the chat's turns in the store."""
         return await self.store.turns.latest(chat)
 
     async def last_turn(self, chat: ChatKey = LIN) -> StoredTurn:
-        """The newest of the chat's turns in the store."""
+        """Return the newest of the chat's turns in the store."""
         return (await self.turns(chat))[-1]
 
     def prompt(self, index: int = -1) -> str:
-        """The text of a request without the system message."""
+        """Return the text of a request to the model, without the system message."""
         return text_of(self.model.requests[index], from_message=1)
 
 
@@ -308,7 +312,8 @@ async def running_bot(
     models: Callable[[str], ChatModel | None] = lambda _: None,
     saving: Callable[[float], ChatModel | None] = lambda _: None,
     captions: PictureCaptions | None = None,
-    adapter: FakeAdapter | None = None,
+    adapter: Any = None,
+    account: str = "bot",
     run_limits: RunLimits | None = None,
     recover: bool = False,
     store_settings: StoreSettings | None = None,
@@ -318,23 +323,26 @@ async def running_bot(
     memory: MemoryReader | None = None,
     quick_judge: QuickJudge | None = None,
 ) -> AsyncIterator[Bot]:
-    """A bot with its data in ``folder``."""
+    """Start a bot with its data in ``folder``. Without ``adapter`` it has a `FakeAdapter`;
+    ``account`` is its account there."""
     settings, command = settings or AgentSettings(), command or CommandSettings()
     clock = AheadClock()
     trigger = trigger or TriggerSettings(debounce_s=0)
     adapter = adapter or FakeAdapter(text_length=4000)
     activity = Broadcast()
     folder.mkdir(exist_ok=True)
+    conduct = PolicyFile(FileDocuments(folder))
     async with (
         Store.open(f"sqlite://{folder / 'nekro.sqlite3'}", store_settings) as store,
         MediaConverter() as converter,
         MediaStore(folder, converter=converter) as media,
-        Outbox(store, {"fake": adapter}, activity, delivery, media=media) as outbox,
+        Outbox(store, {adapter.name: adapter}, activity, delivery, media=media) as outbox,
+        ChatSigns(outbox.adapter, delivery or DeliverySettings(), conduct.of) as signs,
         VoiceTranscriber(
             store, activity, media, converter, transcriber, TranscriberSettings(wait_s=wait_s)
         ) as hearing,
     ):
-        await store.accounts.bind("fake", "bot")
+        await store.accounts.bind(adapter.name, account)
         inbox = Inbox(store, activity, clock=clock)
         journal = ChatJournal(store, inbox)
         plugin_services = Services(
@@ -345,8 +353,8 @@ async def running_bot(
             speaker=None,
             data_dir=folder,
         )
-        conduct = PolicyFile(FileDocuments(folder))
         await conduct.look()
+        outbox.overrides = conduct.of
         plugins = FakePlugins(plugin_services, tools_of([send_channel_message, *tools]))
         catalogue = Catalogue.load()
         router = CommandRouter(
@@ -362,6 +370,7 @@ async def running_bot(
             inbox=inbox,
             outbox=outbox,
             editor=outbox,
+            signs=signs,
             notices=NoticeSender(outbox, catalogue, lambda: settings.language),
             activity=activity,
             plugins=plugins,
@@ -411,13 +420,13 @@ async def running_bot(
             media=media,
             links=unused,
             inbox=inbox,
-            adapters={"fake": adapter},
+            adapters={adapter.name: adapter},
             outbox=outbox,
             journal=journal,
             transcriber=hearing,
             timers=unused,
             memory=memory,
-            requests=ContactRequests(folder, {"fake": adapter}),
+            requests=ContactRequests(folder, {adapter.name: adapter}),
             announcements=unused,
             sentences=None,
             search=unused,

@@ -1,5 +1,5 @@
-"""One jail backend for all tests. Its boxes are reused, because making a box takes longer than most
-of these tests."""
+"""Makes one jail backend for all tests. Its boxes are reused, because making a box takes longer
+than most of these tests."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -21,7 +21,8 @@ for name in os.listdir("/home/user"):
 
 
 class BorrowedBox:
-    """A box from `BoxCache`. Instead of being destroyed, it is emptied and used by a later bot."""
+    """A box from `BoxCache`. When a bot destroys it, it is only emptied, and a later bot uses it
+    again."""
 
     def __init__(self, inner: Box, cache: "BoxCache") -> None:
         self.inner = inner

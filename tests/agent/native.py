@@ -1,4 +1,4 @@
-"""Replies that call functions natively, for the scripted model."""
+"""Makes replies for the scripted model that call functions natively."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ TOOLS_MODE = AgentSettings(mode="tools")
 
 
 def call(name: str, call_id: str = "", **arguments: Any) -> FunctionCall:
-    """One call of a function with these arguments."""
+    """Make one call of a function with these arguments."""
     return FunctionCall(
         call_id=call_id or f"id_{name}",
         name=name,
@@ -21,12 +21,12 @@ def call(name: str, call_id: str = "", **arguments: Any) -> FunctionCall:
 
 
 def calls(*made: FunctionCall, prose: str = "") -> ScriptedAnswer:
-    """A reply that makes these calls. ``prose`` is text before them."""
+    """Make a reply with these calls. ``prose`` is the text before them."""
     return ScriptedAnswer(chunks=[prose] if prose else [], calls=made)
 
 
 def say(text: str) -> ScriptedAnswer:
-    """A reply that calls `send_channel_message`."""
+    """Make a reply that calls `send_channel_message`."""
     return calls(call("send_channel_message", text=text))
 
 
@@ -35,8 +35,8 @@ NOTHING = ScriptedAnswer(chunks=[])
 
 
 def results_of(request: ChatRequest) -> dict[str, str]:
-    """The result of each call in the request, by the call's id. Each line must begin with ``> ``,
-    except the line of an error; these marks are removed."""
+    """Return the result of each call in the request, by the call's id. Each line of a result must
+    begin with the mark ``> ``, except the line of an error. The marks are removed."""
     return {
         message.answers: unmarked(
             "".join(part.text for part in message.parts if isinstance(part, TextPart))
@@ -47,7 +47,8 @@ def results_of(request: ChatRequest) -> dict[str, str]:
 
 
 def unmarked(answer: str) -> str:
-    """The result of a call without the marks. An error's line, which comes first, has no mark."""
+    """Return the result of a call without the marks. The line of an error has no mark and comes
+    first."""
     head, *rest = answer.split("\n")
     if not head.startswith("[error] "):
         head, rest = "", [head, *rest]

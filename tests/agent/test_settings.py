@@ -1,4 +1,4 @@
-"""Settings of the agent: which values are valid."""
+"""The tests check which values the settings of the agent accept."""
 
 import pytest
 from pydantic import ValidationError

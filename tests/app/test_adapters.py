@@ -57,7 +57,8 @@ def write(folder: Path, manifest: str, code: str = "") -> Path:
 
 
 def install(site: Path, name: str, package: str, manifest: str, code: str) -> None:
-    """Write what pip would: a package, and a distribution whose entry point names the adapter."""
+    """Write what pip would install: a package, and a distribution whose entry point names the
+    adapter."""
     write(site / package, manifest, code)
     info = site / f"{package}-1.0.dist-info"
     info.mkdir()

@@ -136,7 +136,7 @@ async def test_idle_connections_are_closed_to_make_room_for_new_ones(beginning: 
             await stream.send(beginning or b"\r\n")
             if beginning.startswith(HEAD):
                 assert (await answer(stream)).endswith(b"0")
-        with anyio.fail_after(5):  # far sooner than the 10 s that a head may take
+        with anyio.fail_after(5):  # this is far sooner than the 10 s that a head may take
             for _ in range(6):
                 async with await connect() as owner:
                     await owner.send(HEAD + b"Content-Length: 2\r\n\r\nab")
@@ -165,8 +165,8 @@ async def answers_early(scope: Any, receive: Any, send: Any) -> None:
 async def test_a_client_that_keeps_sending_after_the_answer_is_disconnected(
     head: bytes, then: bytes
 ) -> None:
-    # uvicorn closes a connection after 5 s without a request, but any received byte ends this
-    # limit.
+    # uvicorn closes a connection after 5 s without a request, but this limit no longer applies once
+    # any byte has arrived.
     async with served(Hasty, answers_early) as connect, await connect() as stream:
         await stream.send(head)
         assert b" 401 " in await answer(stream)

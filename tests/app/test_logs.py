@@ -52,9 +52,10 @@ UPGRADE = (
 
 async def test_preview_visitors_and_boxes_do_not_fill_the_log(log: Kept, clock: Clock) -> None:
     async with world() as here:
-        # the web server gave this logger other handlers
+        # The start of the web server has changed the logger: it gave it other handlers and another
+        # level. In a bot, the gateway then sets the level to WARNING.
         server = logging.getLogger("uvicorn.error")
-        server.setLevel(logging.WARNING)  # the gateway's level
+        server.setLevel(logging.WARNING)
         server.addHandler(log)
         name = here.name()
 

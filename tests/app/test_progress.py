@@ -27,7 +27,7 @@ def test_a_terminal_shows_one_line_that_changes() -> None:
     )
 
 
-def test_a_log_gets_few_and_whole_lines() -> None:
+def test_a_log_gets_only_a_few_lines_and_each_is_complete() -> None:
     out = io.StringIO()
     line = ProgressLine(out)
     for done in range(1001):

@@ -95,7 +95,7 @@ async def test_a_platform_that_was_switched_on_in_the_console_needs_no_restart(
     assert [each.name for each in await book.infos() if each.restart_needed] == ["port"]
 
 
-async def test_it_is_known_which_fields_are_set_after_a_change(folder: Path) -> None:
+async def test_after_a_change_a_section_knows_which_of_its_fields_are_set(folder: Path) -> None:
     running = running_with(folder)
     llm = running.settings.nekro_llm
     assert llm.model_fields_set == set()

@@ -1,4 +1,5 @@
-"""Settings of the process that are changed while a bot runs in it."""
+"""While a bot runs, it changes a setting of its process. At its end, it sets the old value
+again."""
 
 import sys
 

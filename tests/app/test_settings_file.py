@@ -102,7 +102,7 @@ def test_a_table_that_is_written_in_one_line_is_edited_too() -> None:
         ("ab\x00c", 1),
     ],
 )
-def test_a_text_that_is_not_toml_is_named_by_its_line(text: str, line: int) -> None:
+def test_the_error_for_a_text_that_is_not_toml_has_its_line(text: str, line: int) -> None:
     with pytest.raises(TomlFault) as fault:
         parse_toml(text)
     assert fault.value.line == line
@@ -133,7 +133,7 @@ def test_a_written_value_is_read_back_unchanged(
         try:
             text = with_value(text, path, value, "A sentence.")
         except ValueError:
-            continue  # the document has a value at the place of a table
+            continue  # The document already has a value where this edit needs a table.
         table = wanted
         for part in path[:-1]:
             table = table.setdefault(part, {})

@@ -1,4 +1,4 @@
-"""A data folder with a database and files, as a bot leaves it."""
+"""Makes a data folder with a database and files, like the folder of a bot that has ended."""
 
 from pathlib import Path
 
@@ -55,7 +55,7 @@ def url_of(data: Path) -> str:
 
 
 async def talk(data: Path, *texts: str) -> None:
-    """Store messages in the database of a data folder, and one with a picture."""
+    """Store messages in the database of a data folder, and then a message with a picture."""
     async with Store.open(url_of(data)) as store:
         for text in texts:
             await say(store, text)

@@ -62,7 +62,7 @@ def rebuilt(
     change: Callable[[dict[str, Any], dict[str, bytes]], None] = lambda _manifest, _files: None,
     infos: Callable[[zipfile.ZipInfo], None] = lambda _: None,
 ) -> bytes:
-    """A backup whose list of contents or files were changed, packed again."""
+    """Change the list of contents or the files of a good backup, and pack it again."""
     with zipfile.ZipFile(io.BytesIO(a_backup())) as old:
         files = {name: old.read(name) for name in old.namelist()}
     manifest = json.loads(files.pop(MANIFEST))

@@ -1,5 +1,5 @@
-"""Which files of the data folder a backup contains, and how secrets are removed from settings
-files."""
+"""The tests check which files of the data folder a backup contains, and how secrets are removed
+from settings files."""
 
 import json
 from pathlib import Path

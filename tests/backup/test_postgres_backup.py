@@ -1,4 +1,4 @@
-"""A backup of a PostgreSQL database, with pg_dump and pg_restore."""
+"""A PostgreSQL database is backed up with pg_dump and restored with pg_restore."""
 
 import os
 import time

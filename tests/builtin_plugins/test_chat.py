@@ -1,4 +1,4 @@
-"""The chat plugin, called as code in a box calls it."""
+"""The tests call the tools of the chat plugin as code in a box calls them."""
 
 import io
 from collections.abc import AsyncIterator
@@ -261,7 +261,7 @@ async def test_a_viewed_picture_is_encoded_afresh(world: World, tools: ToolSet) 
         ({}, "no such file"),
     ],
 )
-async def test_a_file_that_is_no_picture_cannot_be_viewed(
+async def test_a_file_that_is_not_a_picture_cannot_be_viewed(
     world: World, tools: ToolSet, files: dict[str, bytes], told: str
 ) -> None:
     world.box.files |= files

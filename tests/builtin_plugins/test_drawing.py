@@ -181,7 +181,9 @@ def test_every_kind_of_chart_is_drawn(bare: FontBook, kind: str, values: list[fl
 
 @pytest.mark.parametrize("kind", ["line", "bar"])
 @pytest.mark.parametrize("values", [[-1, -2], [0, 0], [-5, 5], [1e-9, -1e-9], [7] * 200])
-def test_odd_values_are_drawn(bare: FontBook, kind: str, values: list[float]) -> None:
+def test_charts_of_negative_zero_tiny_and_equal_values_are_drawn(
+    bare: FontBook, kind: str, values: list[float]
+) -> None:
     labels = ["a long label for the axis" for _ in values]
     assert picture(draw_chart_png(bare, kind, labels, values, ""))
 

@@ -81,7 +81,7 @@ def test_a_folder_name_is_portable(key: ChatKey) -> None:
 
 
 @given(st.text(max_size=60))
-def test_a_text_that_is_no_key_raises_chat_key_error(text: str) -> None:
+def test_a_text_that_is_not_a_key_raises_chat_key_error(text: str) -> None:
     with suppress(ChatKeyError):
         assert str(ChatKey.parse(text)) == text
 
@@ -124,7 +124,7 @@ def test_a_key_has_this_text_form(text: str, key: ChatKey) -> None:
         ("web-group_" + "x" * 300, "at most 255"),
     ],
 )
-def test_the_error_says_what_is_wrong(text: str, says: str) -> None:
+def test_the_error_says_what_is_wrong_with_a_text(text: str, says: str) -> None:
     with pytest.raises(ChatKeyError, match=says):
         ChatKey.parse(text)
 
@@ -141,7 +141,7 @@ def test_the_error_says_what_is_wrong(text: str, says: str) -> None:
         (("a", ChatKind.GROUP, "1", "\ud800"), "^thread .* is no valid Unicode text"),
     ],
 )
-def test_the_error_says_which_part_is_wrong(parts: tuple[Any, ...], says: str) -> None:
+def test_the_error_says_which_part_of_a_key_is_wrong(parts: tuple[Any, ...], says: str) -> None:
     with pytest.raises(ChatKeyError, match=says):
         ChatKey(*parts)
 

@@ -1,4 +1,4 @@
-"""An operator's folder. Commands read their settings from this folder and from nowhere else."""
+"""Makes a folder for an operator. Commands read their settings only from this folder."""
 
 import os
 from pathlib import Path

@@ -38,5 +38,5 @@ def nekro(folder: Path, *arguments: str, typed: str | Path = "") -> Ended:
 
 
 async def nekro_meanwhile(folder: Path, *arguments: str, typed: str | Path = "") -> Ended:
-    """Like `nekro`, but meanwhile this process can answer requests that the command sends."""
+    """Like `nekro`, but while the command runs, this process can answer requests of the command."""
     return await anyio.to_thread.run_sync(partial(nekro, folder, *arguments, typed=typed))

@@ -1,4 +1,5 @@
-"""`nekro chat` has the same conversations as the web page, in a terminal or through a pipe."""
+"""With `nekro chat`, a person talks to the bot in a terminal or through a pipe, as on the web
+page."""
 
 import io
 import os
@@ -59,7 +60,7 @@ async def test_chat_uses_the_running_bot_and_starts_no_second_one(folder: Path, 
         async with running_bot(folder) as bot:
             settings = Settings.load()
             hello = folder / "hello.txt"
-            hello.write_text("say hello")  # without an end of line
+            hello.write_text("say hello")  # the last line has no line end
             out = io.StringIO()
             with hello.open() as lines:
                 status = await talk(settings, room="lobby", speaker="lin", lines=lines, out=out)

@@ -1,4 +1,4 @@
-"""``nekro outbox`` uses the HTTP API of a running bot, or else the database."""
+"""If a bot runs, ``nekro outbox`` uses the HTTP API of the bot. Otherwise it uses the database."""
 
 from argparse import Namespace
 from pathlib import Path

@@ -113,4 +113,4 @@ def test_two_sockets_never_share_a_port() -> None:
         port = first.getsockname()[1]
         with pytest.raises(PortTaken, match="another program holds it"):
             bind_listener("127.0.0.1", port)
-    bind_listener("127.0.0.1", port).close()  # free again at once
+    bind_listener("127.0.0.1", port).close()  # the port is free again at once

@@ -1,4 +1,4 @@
-"""``nekro get`` and ``nekro set`` read and write the files without a running bot."""
+"""``nekro get`` and ``nekro set`` read and write the settings files without a running bot."""
 
 from pathlib import Path
 

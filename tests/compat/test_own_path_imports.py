@@ -1,5 +1,5 @@
-"""Plugins for Nekro Agent and for MaiBot put their own folders on ``sys.path``, several in one
-bot."""
+"""Several plugins of one bot, for Nekro Agent and for MaiBot, put their own folders on
+``sys.path``. Each plugin imports its own modules."""
 
 import sys
 from collections.abc import Callable

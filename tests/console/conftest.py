@@ -1,4 +1,4 @@
-"""A bot in a temporary folder, with the operator API of that bot."""
+"""Starts a bot in a temporary folder, and a client of its operator API."""
 
 from collections.abc import AsyncIterator
 

@@ -1,5 +1,5 @@
-"""Log lines for the test bot. The test bot writes no log, because the server of a test sets up
-logging."""
+"""Makes log lines for the test bot. The test bot itself writes no log, because the server of a test
+sets up logging."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""People for the test bot: one of each role, and some in other states."""
+"""Adds people to the test bot: one of each role, one who is invited, and one who is disabled."""
 
 from nekro_core.app.app import App
 from nekro_core.operator.roles import AccessRole

@@ -23,8 +23,8 @@ async def running_console(
     folder: Path, program: str = "tests.console.serve", *, data: Sequence[str] = ()
 ) -> AsyncIterator[str]:
     """Start a console and return its address. Anybody on this machine may open the console; with
-    ``tests.console.serve_site`` it has logins. The bot has data for the pages in ``data``, or
-    without it for all pages."""
+    ``tests.console.serve_site`` it has logins. ``data`` names the pages for which the bot has
+    data. If ``data`` is empty, the bot has data for all pages."""
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", program, str(folder), str(port), *data]

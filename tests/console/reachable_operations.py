@@ -403,7 +403,7 @@ class Reader:
                     return owner.attributes[name]
                 return self._of_class(owner, name)
             case Closure():
-                return owner  # ``refresh`` of a refreshable function
+                return owner  # the name is ``refresh``, the owner a refreshable function
             case Several():
                 return functools.reduce(
                     _joined, (self._attribute(each, name) for each in owner.values), UNKNOWN

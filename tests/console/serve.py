@@ -72,7 +72,7 @@ ALL = ("statistics", "turns", "plugins", "people", "models", "chats", "platforms
 async def main(folder: Path, port: int, named: Sequence[str]) -> None:
     filled = named or ALL
     os.environ["NEKRO_DATA_DIR"] = str(folder.resolve())
-    os.chdir(folder)  # this folder has no .env, and settings that are written are written here
+    os.chdir(folder)  # so the bot reads no .env of another folder and writes its settings here
     settings = Settings.load()
     closing = anyio.Event()
     if "statistics" in filled:

@@ -15,7 +15,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.jail]
 
 EVIL = "<img src=x onerror=alert(1)>"
 LOOK_MS = 30_000
-"""The page looks for problems every five seconds, or less often on a busy machine."""
+"""How long the tests wait for a change of the page. The page looks for problems every five seconds,
+or less often on a busy machine."""
 
 
 async def test_a_problem_appears_and_disappears_while_the_page_is_open(tmp_path: Path) -> None:
@@ -66,7 +67,8 @@ async def test_a_new_message_changes_the_figures_and_nothing_else_is_drawn_again
         chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         page = await opened(chromium, f"{address}/ui/console", size=WIDE, theme="light")
         tile = page.locator(".nc-tiles .nc-card", has_text="Messages").first.locator("div").last
-        await expect(tile).not_to_have_text("0", timeout=LOOK_MS)  # the first steps changed too
+        # By now the list of first steps has changed too.
+        await expect(tile).not_to_have_text("0", timeout=LOOK_MS)
         before = await tile.text_content()
         await page.evaluate("document.querySelector('.nc-tiles').dataset.drawn = 'once'")
         await person.post("/test/say", params={"text": "a message more"})

@@ -25,7 +25,8 @@ PLACES = {each.name or "home": each.address for each in LISTED} | {
     "a turn": "/ui/console/turns/2",
     "a plugin": "/ui/console/plugins/local/weather",
 }
-"""The addresses of the pages. `test_the_places_are_all_pages` compares them with the console's."""
+"""The addresses of the pages. `test_the_list_has_every_page_of_a_single_thing` compares those of
+single things with the pages of the console."""
 WIDE, NARROW = (1280, 860), (390, 800)
 
 
@@ -85,8 +86,8 @@ async def test_a_page_opens_and_anybody_can_use_it(
     await shown.context.close()
 
 
-def test_the_places_are_all_pages() -> None:
-    """The page of a single thing has the address of its list, followed by an id."""
+def test_the_list_has_every_page_of_a_single_thing() -> None:
+    """The address of such a page is the address of its list, followed by an id."""
     lists = [PLACES[each] for each in PLACES if each.startswith("a ")]
     single = sorted(each.address for each in PAGES if not each.group)
     assert sorted(each.rpartition("/")[0].removesuffix("/local") for each in lists) == single

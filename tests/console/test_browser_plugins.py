@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 WEATHER = "/ui/console/plugins/local/weather"
 CHECK_MS = time_limit(PluginSettings()) * 1000
-"""How long the bot itself lets a check of a plugin run. The check starts a whole bot in a process
-of its own, which takes 5 s of a processor, and much longer where others use the processors."""
+"""How long the bot itself lets a check of a plugin run. The check starts a whole bot in a separate
+process. This takes 5 s of a processor, and much longer if other programs use the processors."""
 
 
 @pytest.fixture
@@ -261,7 +261,7 @@ async def test_the_page_of_a_plugin_is_accessible(
         if tab == "Functions":
             await page.get_by_text("Try it").click()
             await expect(page.get_by_label("city")).to_be_visible()
-        await page.wait_for_timeout(400)  # until Quasar's animation ends
+        await page.wait_for_timeout(400)  # in this time Quasar's animation ends
         found = await Axe().run(page)
         serious = [
             f"{tab}: {each['id']}: {[node['html'][:200] for node in each['nodes'][:3]]}"

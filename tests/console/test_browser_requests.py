@@ -29,7 +29,7 @@ async def address(
     ):
         settings = {"account": "20009", "access_token": TOKEN}
         given = {"platform": "onebot_v11", "settings": settings}
-        for _ in range(100):  # until the test bot has made its data
+        for _ in range(100):  # this waits until the test bot has made its data
             answer = await api.post("/platforms/add_account", json=given)
             if answer.is_success:
                 break

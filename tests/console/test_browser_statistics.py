@@ -1,4 +1,5 @@
-"""An operator reads the statistics: charts, the tables behind them, one model, a CSV file."""
+"""An operator reads the statistics: charts, their tables, the figures of one model, and a CSV
+file."""
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta

@@ -24,7 +24,7 @@ async def test_refused_messages_say_why_and_are_sent_again_or_dropped(tmp_path: 
         async with httpx.AsyncClient(trust_env=False, base_url=base) as api:
             settings = {"account": "20009", "access_token": TOKEN}
             given = {"platform": "onebot_v11", "settings": settings}
-            with anyio.fail_after(20):  # until the test bot has made its data
+            with anyio.fail_after(20):  # this waits until the test bot has made its data
                 while not (await api.post("/platforms/add_account", json=given)).is_success:
                     await anyio.sleep(0.2)
             url = f"{address.replace('http', 'ws')}/onebot/v11/ws"

@@ -1,4 +1,5 @@
-"""``docs/http-api.md`` lists every operation. ``WRITE_DOCS=1 pytest tests/console`` writes it."""
+"""``docs/http-api.md`` lists every operation. ``WRITE_DOCS=1 pytest tests/console`` writes the
+page."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""The pictures of the console in the documents: ``make pictures`` makes them."""
+"""The documents have a picture of each page of the console. ``make pictures`` makes the
+pictures."""
 
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from tests.console.test_browser_pages import NARROW
 DOCS = Path(__file__).parents[2] / "docs"
 MOST_BYTES, MOST_BYTES_IN_ALL = 150_000, 2_500_000
 ONE_OF_MANY = {"chats": "chat", "turns": "turn", "plugins": "plugin"}
-"""Pictures of pages of a single thing. The navigation does not list these pages. The key is the
-list."""
+"""Maps the picture of a list to the picture of the page of one thing in the list. The navigation
+does not contain the pages of single things."""
 
 
 def test_every_page_has_its_picture() -> None:

@@ -1,4 +1,4 @@
-"""Plugins are changed over HTTP, and the bot is killed in the middle of it."""
+"""Plugins are changed over HTTP, and the bot is killed in the middle of an update."""
 
 import os
 import signal

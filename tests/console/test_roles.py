@@ -30,12 +30,13 @@ FILES = [
     ("POST", "/api/v1/backups", "backups", AccessRole.OWNER, "act"),
     ("GET", "/api/v1/logs", "logs", AccessRole.VIEWER, "read"),
 ]
-"""Method, address, area, role and scope of everything that is served as a file."""
+"""Each row describes an address that sends or receives a file: its method, its path, its area, and
+the role and the scope that it needs."""
 
 
 @dataclass
 class Site:
-    """A running web site, with a browser of each role that is logged in."""
+    """A running web site, with a logged-in browser for each role."""
 
     address: str
     browsers: dict[AccessRole, httpx.AsyncClient]

@@ -1,4 +1,5 @@
-"""The account of each chat: the operator may name it, and its instance is bound once."""
+"""Each chat belongs to an account. The operator may name the account, and its instance is bound
+once."""
 
 from pathlib import Path
 

@@ -115,5 +115,5 @@ async def running_bot(
         await bot.start()
         yield bot
     finally:
-        if bot.process is not None:  # A bot that did not start in time may run all the same.
+        if bot.process is not None:  # The bot may run although it did not start in time.
             await bot.stop()

@@ -1,4 +1,4 @@
-"""A person who uses the console of a real bot in a separate browser profile."""
+"""Simulates a person who uses the console of a real bot in a separate browser profile."""
 
 import os
 from collections.abc import AsyncIterator

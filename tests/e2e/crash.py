@@ -101,7 +101,8 @@ def _told(asked: Asked) -> Iterator[str]:
     """The lines of a prompt that show messages which people have seen. Code and calls from before a
     restart are left out, since the restart may have stopped them."""
     for message in asked.messages:
-        if message["role"] == "assistant":  # A reply of this attempt: its code has run completely.
+        # This is a reply of the present attempt. Its code has run completely.
+        if message["role"] == "assistant":
             yield json.dumps(message)
         if message["role"] != "user":
             continue
@@ -127,7 +128,7 @@ async def crash(
             "NEKRO_LLM__MODEL": "scripted",
             "NEKRO_AGENT__MODE": load.mode,
             "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
-            # Each person asks more often than the cooldown allows, so it is switched off.
+            # Each person asks more often than the cooldown allows, so the cooldown is switched off.
             "NEKRO_TRIGGER__BURST_TURNS": "0",
             "NEKRO_TRIGGER__HOUR_TURNS": "0",
             "ONEBOT_ACCESS_TOKEN": TOKEN,

@@ -1,18 +1,26 @@
-"""Measures how well the embedded model answers 60 prompts with the built-in plugins' tools, and
-prints a table.
+"""Measures how well the embedded model answers prompts with the built-in plugins' tools, and prints
+a table.
 
-Run by hand: ``python -m tests.e2e.embedded_eval [--half held_out] [--file MODEL.gguf]``.
+Run by hand: ``python -m tests.e2e.embedded_eval [--half held_out] [--set FILE] [--file MODEL]``.
+The prompts are the 60 of ``embedded_prompts.toml``, or those of another file in this form. In
+such a file, ``expect`` is a regular expression that must match what the code posts, and ``tools``
+may be left out: then any tool is right if there is an ``expect``, else those that quote the chat's
+past.
+The code is executed with the functions of a box. There it is Saturday 2026-11-28, 12:00.
 """
 
 import argparse
-import ast
+import contextlib
 import importlib
 import os
+import re
 import statistics
+import sys
 import time
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +34,26 @@ from nekro_core.llm.model import ChatModel, TextDelta
 from nekro_core.plugins.host.builtin import NAMESPACE, builtin_folder, items_in, namespace
 from nekro_core.tools.describe import describe
 from nekro_core.tools.names import ToolSet, tool_set
+from nekro_core.tools.tool import REQUIRED
 
 PROMPTS = Path(__file__).with_name("embedded_prompts.toml")
 FOLDER = Path("data/models")
+NOW = datetime(2026, 11, 28, 12, 0)  # noqa: DTZ001 - the local time of a box
+GUEST = Path("nekro_core/sandbox/guest")
 _CHAT = ChatKey("web", ChatKind.PRIVATE, "eval")
+_PAST = ["quote_messages", "find_messages", "recent_messages"]
 
 
 @dataclass(frozen=True)
 class Prompt:
+    """``tools`` is empty if any tool is right."""
+
     half: str
     language: str
     says: str
     tools: list[str]
     arguments: dict[str, dict[str, Any]]
+    expect: str = ""
 
 
 @dataclass(frozen=True)
@@ -50,10 +65,20 @@ class Outcome:
     seconds: float
 
 
-def read_prompts(half: str) -> list[Prompt]:
-    data = tomllib.loads(PROMPTS.read_text("utf-8"))["prompt"]
-    prompts = [Prompt(**{"arguments": {}, **each}) for each in data]
+def read_prompts(half: str, file: Path = PROMPTS) -> list[Prompt]:
+    data = tomllib.loads(file.read_text("utf-8"))["prompt"]
+    prompts = [
+        Prompt(**_without_alias(each, [] if "expect" in each else _PAST, file.stem))
+        for each in data
+    ]
     return [each for each in prompts if half in ("all", each.half)]
+
+
+def _without_alias(given: dict[str, Any], tools: list[str], half: str) -> dict[str, Any]:
+    filled = {"half": half, "tools": tools, "arguments": {}, **given}
+    if "find_messages" in filled["tools"]:  # it is for models that read results
+        filled["tools"] = [*filled["tools"], "quote_messages"]
+    return filled
 
 
 def builtin_tools() -> ToolSet:
@@ -71,6 +96,8 @@ def builtin_tools() -> ToolSet:
                 module=plugin.module_name,
                 owner=plugin.key,
                 for_small_models=plugin.for_small_models,
+                visibility=method.visibility,
+                examples=method.examples,
             )
             assert described.tool, described.problems
             found.append(described.tool)
@@ -89,35 +116,79 @@ def said(text: str) -> Record:
     )
 
 
-async def answer(model: ChatModel, tools: ToolSet, text: str) -> str:
-    async with model.stream(small_prompt(tools, [said(text)])) as deltas:
+async def answer(
+    model: ChatModel, tools: ToolSet, text: str, unread: frozenset[str] = frozenset()
+) -> str:
+    request = small_prompt(tools, [said(text)], unread=unread)
+    async with model.stream(request) as deltas:
         return "".join([each.text async for each in deltas if isinstance(each, TextDelta)])
 
 
-def judge(tools: ToolSet, prompt: Prompt, code: str) -> tuple[bool, bool]:
-    """Return whether a right tool is called, and whether such a call has the right arguments."""
+def box_functions() -> dict[str, Any]:
+    """Return the functions that a box has as builtins, with a fixed time."""
+    sys.path.insert(0, str(GUEST))
     try:
-        body = ast.parse(code).body
-    except SyntaxError:  # cut off at the token limit
-        return False, False
-    calls = [node.value for node in body if isinstance(node, ast.Expr)]
-    right = [
-        call
+        found: dict[str, Any] = importlib.import_module("guest_calculations").functions(lambda: NOW)
+    finally:
+        sys.path.remove(str(GUEST))
+    return found
+
+
+@dataclass(frozen=True)
+class Call:
+    name: str
+    arguments: dict[str, Any]
+
+
+def calls_of(tools: ToolSet, code: str) -> list[Call]:
+    """Execute the code with tools that only record their calls. Code that fails counts up to the
+    failing line; the text after it is never posted."""
+    found: list[Call] = []
+
+    def recorder(name: str) -> Any:
+        tool = tools.resolve(name)
+        assert tool is not None
+
+        def call(*args: Any, **kwargs: Any) -> None:
+            bound = {each.name: each.default for each in tool.parameters}
+            bound |= dict(zip(bound, args, strict=False)) | kwargs
+            found.append(Call(name, bound))
+
+        return call
+
+    scope = box_functions() | {each.name: recorder(each.name) for each in tools.named}
+    with contextlib.suppress(SyntaxError, ValueError, ArithmeticError, TypeError, NameError):
+        exec(code, scope)
+    return found
+
+
+def judge(tools: ToolSet, prompt: Prompt, code: str) -> tuple[bool, bool]:
+    """Return whether a right tool is called, and whether such a call has the right arguments and
+    posts what is expected."""
+    calls = calls_of(tools, code)
+    right = [each for each in calls if each.name in prompt.tools or not prompt.tools]
+    holds = any(_holds(prompt, call) for call in right)
+    return bool(right), holds and (not prompt.expect or _posts(prompt.expect, calls))
+
+
+def _posts(expected: str, calls: Sequence[Call]) -> bool:
+    texts = [
+        str(value)
         for call in calls
-        if isinstance(call, ast.Call) and ast.unparse(call.func) in prompt.tools
+        for value in call.arguments.values()
+        if value is not REQUIRED and value is not None
     ]
-    return bool(right), any(_holds(tools, prompt, call) for call in right)
+    posted = re.sub(r"(?<=\d),(?=\d)", "", "\n".join(texts))
+    return bool(re.search(expected, posted, re.IGNORECASE | re.DOTALL))
 
 
-def _holds(tools: ToolSet, prompt: Prompt, call: ast.Call) -> bool:
-    tool = tools.resolve(ast.unparse(call.func))
-    assert tool is not None
-    bound = {each.name: each.default for each in tool.parameters}
-    bound |= dict(zip(bound, map(ast.literal_eval, call.args), strict=False))
-    bound |= {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+def _holds(prompt: Prompt, call: Call) -> bool:
+    bound = call.arguments
     if {"labels", "values"} <= bound.keys() and len(bound["labels"]) != len(bound["values"]):
         return False
-    return all(_meets(bound[name], check) for name, check in prompt.arguments.items())
+    return all(
+        name in bound and _meets(bound[name], check) for name, check in prompt.arguments.items()
+    )
 
 
 def _meets(value: Any, check: dict[str, Any]) -> bool:
@@ -129,15 +200,23 @@ def _meets(value: Any, check: dict[str, Any]) -> bool:
     return all(word.casefold() in text for word in check["contains_all"])
 
 
-async def evaluate(model: EmbeddedModel, prompts: Sequence[Prompt]) -> list[Outcome]:
+async def evaluate(
+    model: EmbeddedModel, prompts: Sequence[Prompt], *, brief: bool = False, verbose: bool = False
+) -> list[Outcome]:
+    """``brief`` uses the prompts of the first minute, while the model reads its instructions."""
     tools = builtin_tools()
-    await model.prepare(beginnings(tools))
+    languages = {each.language for each in prompts}
+    if not brief:
+        await model.prepare([each for each in beginnings(tools) if each.cache_key in languages])
     outcomes = []
     for prompt in prompts:
         started = time.perf_counter()
-        code = await answer(model, tools, prompt.says)
+        unread = frozenset(languages if brief else ())
+        code = await answer(model, tools, prompt.says, unread)
         seconds = time.perf_counter() - started
         outcomes.append(Outcome(prompt, code, *judge(tools, prompt, code), seconds))
+        if verbose:
+            print(outcomes[-1].arguments_right, f"{seconds:.1f}", prompt.says, code, flush=True)
     return outcomes
 
 
@@ -161,19 +240,26 @@ def table(name: str, outcomes: Sequence[Outcome]) -> str:
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--half", choices=["tuning", "held_out", "all"], default="all")
+    parser.add_argument("--half", default="all")
     parser.add_argument("--file", type=Path, help="a GGUF file instead of the usual one")
-    parser.add_argument("--failures", action="store_true", help="show those of the tuning half")
+    parser.add_argument("--set", type=Path, default=PROMPTS, help="another file of prompts")
+    parser.add_argument("--brief", action="store_true", help="use the prompts of the first minute")
+    parser.add_argument("--failures", action="store_true", help="show all but those of held_out")
     arguments = parser.parse_args()
     model = EmbeddedModel(EmbeddedSettings(model_file=arguments.file), FOLDER, report=print)
     try:
-        outcomes = await evaluate(model, read_prompts(arguments.half))
+        outcomes = await evaluate(
+            model,
+            read_prompts(arguments.half, arguments.set),
+            brief=arguments.brief,
+            verbose=arguments.failures,
+        )
     finally:
         await model.aclose()
     print(table(arguments.file.name if arguments.file else "embedded model", outcomes))
     print(f"load of the machine while measuring: {os.getloadavg()[0]:.1f}")
     for each in outcomes:
-        failed = not each.arguments_right and each.prompt.half == "tuning"
+        failed = not each.arguments_right and each.prompt.half != "held_out"
         if arguments.failures and failed:
             print(f"{each.prompt.says}\n    {each.code}")
 

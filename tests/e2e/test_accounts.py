@@ -1,5 +1,5 @@
-"""Several accounts of a real bot, with peers over loopback: two accounts in a group, an account
-that is offline, a peer that answers late, and a peer that sends every event twice."""
+"""Tests of several accounts of a real bot, with peers over loopback: two accounts in a group, an
+account that is offline, a peer that answers late, and a peer that sends every event twice."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""A backup of a running bot, made with the command line, and a restored bot that answers."""
+"""The command line makes a backup of a running bot. A bot that is restored from it answers."""
 
 import asyncio
 import base64
@@ -102,7 +102,7 @@ async def test_a_restored_bot_has_the_same_chats_plugins_and_media_and_answers(
             running_bot(second, **settings) as bot,
             OneBotPeer("20002", TOKEN, bot.onebot_url) as peer,
         ):
-            # the platform continues its message ids
+            # The platform's message ids continue after those that the first bot saw.
             peer.account.ids = itertools.count(5001).__next__
             await peer.wait_connected()
             whole = WholeBot(bot, peer, script)

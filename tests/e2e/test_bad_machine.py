@@ -1,5 +1,5 @@
-"""A bot on a bad machine: a full disk, a used folder, a database file of another format, a wrong
-token.
+"""A bot runs on a bad machine: the disk is full, another bot uses the folder, the database file has
+another format, or a token is wrong.
 
 A start that cannot succeed ends with one sentence that says what to do, and changes nothing.
 ``tests/cli/test_run_refused.py`` has more such starts.

@@ -1,5 +1,5 @@
-"""Pictures that are bombs, of another type or cut off, private addresses, and segments and events
-of unknown kinds or with wrong fields.
+"""The bot receives bad media and events: decompression bombs, pictures of another type, pictures
+that are cut off, private addresses, and segments and events of unknown kinds or with wrong fields.
 
 If a medium cannot be stored, the history, the prompt and the uploader get the reason. The message
 itself is stored and answered.

@@ -61,7 +61,8 @@ CASES: dict[str, tuple[Reply, str, str]] = {
     "a bad request": (Answer(status=400), REJECTED, "rejects the request (400)"),
     "a broken server": (Answer(status=500), UNREACHABLE, "the provider failed (500)"),
 }
-"""For each case the model's reply, the sentence for the chat, and words in the log."""
+"""Maps the name of a case to three values: the model's reply, the sentence that the chat gets, and
+words of the log."""
 
 
 @pytest.fixture(scope="module")

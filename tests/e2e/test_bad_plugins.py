@@ -95,7 +95,7 @@ CALLS = {
     "enormous": "enormous",
     "endless": "",
 }
-"""The calls, and a part of the error that the calling code gets."""
+"""Maps the name of a function to a part of the value or of the error that the calling code gets."""
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,8 @@ REFUSED = {
     ),
     **dict.fromkeys(("high surrogate", "low surrogates"), (400, "body", "body: Invalid JSON")),
 }
-"""Texts that the web API refuses: status, code, and words of the reason."""
+"""Maps each text that the web API refuses to the status and the code of the answer, and to words of
+the reason."""
 
 
 @pytest.fixture(scope="module")

@@ -90,7 +90,8 @@ async def test_a_bot_is_set_up_backed_up_and_restored_only_with_a_browser(tmp_pa
     second.mkdir()
     backup, script = tmp_path / "backup.zip", EndpointByChat()
     script.replies[CHAT] = [GREET] * 9
-    # The weights of the embedded model are missing: the browser is enough without a network, too.
+    # With this setting the bot does not download the weights of the embedded model. So the setup
+    # works without a network, too.
     bare = {"NEKRO_EMBEDDED__DOWNLOAD": "false"}
     async with (
         async_playwright() as playwright,
@@ -127,7 +128,8 @@ async def test_a_bot_is_set_up_backed_up_and_restored_only_with_a_browser(tmp_pa
             await _finds_everything(owner)
             url = copy.onebot_url
             async with OneBotPeer(ACCOUNT, token, url) as peer:
-                peer.account.ids = count(5001).__next__  # the platform continues its message ids
+                # The platform's message ids continue after those that the first bot saw.
+                peer.account.ids = count(5001).__next__
                 await _is_answered_by_the_copy(owner, peer, script)
 
 

@@ -1,5 +1,6 @@
 """The operator's documents are stored in the database. Changes in files, on pages and by other
-processes all reach it, and a bot with an empty folder gets all documents from it."""
+processes all reach the database. A bot with an empty folder gets all documents from the
+database."""
 
 import asyncio
 import shutil
@@ -178,7 +179,9 @@ async def test_documents_in_the_database_are_edited_everywhere_and_reach_a_bot_w
     async with whole_bot(tmp_path / "other", **place) as bot:
         for name in ("settings.toml", "conduct.toml", "personas/ねこ.json", CUP):
             assert (other / name).read_bytes() == (data / name).read_bytes(), name
-        bot.group()  # The first group has messages with the numbers that the peer uses again.
+        # This skips the number of the first group. That group already has messages with the ids
+        # that the peer uses again.
+        bot.group()
         group = bot.group()
         await bot.ask(group)
         assert "You are Bo." in str(bot.prompts(group)[-1].messages)

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from nekro_core.agent.prompt.small_prompt import small_tools
+from nekro_core.tools.examples import all_examples
 from tests.e2e.embedded_eval import builtin_tools, judge, read_prompts
 
 PROMPTS = read_prompts("all")
@@ -19,7 +20,7 @@ def test_half_of_the_prompts_of_each_language_are_held_out() -> None:
 
 
 def test_no_example_contains_a_held_out_prompt() -> None:
-    taught = {example.says.casefold() for tool in TOOLS.tools for example in tool.examples}
+    taught = {example.says.casefold() for tool in TOOLS.tools for example in all_examples(tool)}
     assert not taught & {each.says.casefold() for each in PROMPTS if each.half == "held_out"}
 
 

@@ -1,5 +1,6 @@
-"""The same conversation on every platform: a text with a mention and a reply, a picture, a voice, a
-file and a long text, each in both directions, from the platform's wire to a box and back."""
+"""A person and the bot have the same conversation on every platform. They exchange a text with a
+mention and a reply, a picture, a voice, a file and a long text, each in both directions, from the
+platform's wire to a box and back."""
 
 import hashlib
 import io
@@ -101,7 +102,8 @@ async def on_stage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
             "NEKRO_LLM__BASE_URL": server.base_url,
             "NEKRO_LLM__MODEL": "scripted",
             "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
-            # A picture that follows the bot's answer would wake it too.
+            # In the default mode, a picture that a person sends soon after the bot's answer would
+            # wake the bot too.
             "NEKRO_TRIGGER__PARTICIPATION__MODE": "mentioned",
             **stage.settings,
         }

@@ -1,5 +1,5 @@
-"""Log lines of plugins (ours, Nekro Agent's and MaiBot's) show the name of the plugin, not of a
-module."""
+"""Log lines of plugins show the name of the plugin, not of a module. The plugins are written for
+nekro_core, for Nekro Agent and for MaiBot."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""The plugin of docs/commands.md in a running bot: commands over OneBot, a page and a webhook."""
+"""The plugin of docs/commands.md serves commands over OneBot, a page and a webhook in a running
+bot."""
 
 import re
 import signal

@@ -35,7 +35,7 @@ async def test_the_bot_is_back_within_five_seconds(tmp_path: Path) -> None:
 
 async def test_a_running_turn_continues_after_a_restart(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text(f"NEKRO_DATA_DIR={tmp_path / 'data'}\n")
-    # The peer connects again to the same port.
+    # The bot has a fixed port, because the peer connects again to the same port.
     async with whole_bot(tmp_path, PORT=str(free_port())) as bot:
         group = bot.group(
             fence("send_channel_message('first')\nimport time\ntime.sleep(50)"),

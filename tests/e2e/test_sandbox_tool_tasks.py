@@ -1,4 +1,4 @@
-"""Three tasks, solved by a model that writes code, one that calls functions, and an MCP client.
+"""A model that writes code, a model that calls functions, and an MCP client each solve three tasks.
 
 All three use the same tools of one plugin. The first call of each task returns a secret. The script
 does not know the secret and must pass it from the result of this call to the next call. The plugin

@@ -1,4 +1,5 @@
-"""The whole bot with a media server that never answers. Code in a box may not fetch from it."""
+"""A media server never answers, and the whole bot continues to serve other chats. Code in a box may
+not fetch from this server."""
 
 from pathlib import Path
 

@@ -57,7 +57,7 @@ async def test_forwarded_headers_are_ignored_without_a_named_proxy(tmp_path: Pat
         assert link.startswith("http://")
 
 
-async def test_forwarded_headers_of_a_named_proxy_count(tmp_path: Path) -> None:
+async def test_forwarded_headers_of_a_named_proxy_are_used(tmp_path: Path) -> None:
     named = '["192.0.2.1", "127.0.0.0/30"]'
     async with bot_behind(tmp_path, NEKRO_WEB__TRUSTED_PROXIES=named) as bot:
         # The visitor made up the first address. The proxy appended the second one.

@@ -1,5 +1,5 @@
-"""The workbench in a running bot: a chat uses several boxes in one turn, in later turns and after a
-kill."""
+"""In a running bot, a chat uses several boxes of the workbench in one turn, in later turns and
+after a kill."""
 
 import re
 from pathlib import Path

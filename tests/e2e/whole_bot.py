@@ -1,5 +1,5 @@
-"""The whole bot with an OneBot peer, the web API and a model that has a script for each chat. One
-process serves all tests of a module, and each test uses its own chats.
+"""Runs the whole bot with an OneBot peer, the web API and a model that has a script for each chat.
+One process serves all tests of a module, and each test uses its own chats.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""Another program locks the database, as a backup, a shell or a long report does."""
+"""Locks the database like another program, such as a backup, a shell or a long report."""
 
 import sqlite3
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A platform that sends its events twice and out of order."""
+"""Lets a platform send its events twice and out of order."""
 
 import random
 from collections.abc import AsyncIterator

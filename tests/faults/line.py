@@ -1,4 +1,5 @@
-"""A network connection between a platform and the bot that freezes, is slow, or is cut."""
+"""Makes a network connection between a platform and the bot, which can freeze, be slow, or be
+cut."""
 
 from contextlib import AsyncExitStack, suppress
 from typing import Self

@@ -1,4 +1,4 @@
-"""A slow or full disk and a clock that jumps, for one process and its children.
+"""Gives one process and its children a slow or full disk, or a clock that jumps.
 
 A small library replaces functions of the C library (``LD_PRELOAD``), so the fault also reaches
 SQLite and Python. The machine's C compiler compiles the library.

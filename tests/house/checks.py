@@ -1,4 +1,5 @@
-"""Every check: each returns the number of its findings, and one line of text for each."""
+"""Defines every check. A check returns the number of its findings, and one line of text for each
+finding."""
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,5 @@
-"""The import graph: which files and rooms import which, and which do so in a circle.
+"""Builds the import graph: which files and rooms import each other, and which of them are in a
+circle.
 
 An arrow is an import. It counts wherever it is written: at the top of a file, inside a function,
 under ``TYPE_CHECKING``, or as a string that names a module (``import_module("nekro_core.x")``).
@@ -126,8 +127,9 @@ def _beside(module: Module, wanted: str, tree: Tree) -> str:
 def _computed(module: Module, call: ast.Call, tree: Tree) -> Iterator[tuple[ast.expr, str, str]]:
     """Imports whose module name is relative or computed.
 
-    ``import_module(".page", __package__)``; and an f-string with a fixed beginning, which may mean
-    every module of the package that it begins with.
+    A relative name is found in ``import_module(".page", __package__)``. A computed name is an
+    f-string that begins with the name of a package. It counts as an import of every module of this
+    package.
     """
     for each in call.args:
         match each:

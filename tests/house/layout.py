@@ -1,4 +1,5 @@
-"""Checks the layout: no loose files, and every function that ARCHITECTURE.md names exists."""
+"""Checks the layout: no file is outside of a room, and every function that ARCHITECTURE.md names
+exists."""
 
 import ast
 import re
@@ -15,11 +16,11 @@ API = (
 PAGES = ("ARCHITECTURE.md",)
 HOP = re.compile(r"`([\w./-]+\.py): ([A-Za-z_][\w.]*)(?:\(\))?`")
 PATH = re.compile(r"`((?:nekro_core|adapters|plugins|tests)/[\w./-]+)(?=[`:])")
-"""A file or folder, perhaps followed by a name in the file. A path with capitals, such as
-`adapters/NAME/`, is a placeholder and is not checked."""
+"""Matches the path of a file or folder. A colon and a name in the file may follow the path. A path
+with capitals, such as `adapters/NAME/`, is a placeholder and is not checked."""
 FEWEST_HOPS = 8
-"""ARCHITECTURE.md describes 14 hops. If it names fewer functions than this, it is surely
-incomplete."""
+"""The least number of functions that ARCHITECTURE.md must name. The page now names a function for
+each of 14 hops. If it names fewer than 8, a part of it was lost."""
 
 
 def loose_files(root: Path) -> list[str]:

@@ -1,4 +1,5 @@
-"""The report: the findings of the checks and the size of the code, for one or two checkouts."""
+"""Makes the report: the findings of the checks and the size of the code, for one or two
+checkouts."""
 
 import ast
 import io
@@ -37,7 +38,7 @@ class Lines:
     all: int = 0
     without_docstrings: int = 0
     code: int = 0
-    """Without docstrings, comments and blank lines."""
+    """The number of lines that are no docstring, no comment and not blank."""
 
     def __add__(self, other: "Lines") -> "Lines":
         return Lines(

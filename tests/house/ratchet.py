@@ -1,5 +1,5 @@
-"""The findings that are still allowed: ``not_yet.toml`` has a count for each check, and the counts
-may only fall."""
+"""Reads and lowers the counts of findings that are still allowed. ``not_yet.toml`` has a count for
+each check, and the counts may only fall."""
 
 import re
 import tomllib

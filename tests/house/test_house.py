@@ -1,4 +1,4 @@
-"""The checks of layout, names, imports and docstrings, run on the project itself."""
+"""Runs the checks of layout, names, imports and docstrings on the project itself."""
 
 import importlib
 from functools import cache

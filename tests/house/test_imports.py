@@ -1,4 +1,4 @@
-"""The import graph of small made-up trees."""
+"""The import graph of small made-up trees has the right circles."""
 
 from pathlib import Path
 

@@ -22,29 +22,33 @@ from nekro_core.cli.plugin_kit.new import write_new
 ROOT = Path(__file__).parents[2]
 
 OF_PAGES = frozenset({"nicegui", "socketio", "aiohttp", "jinja2", "nekro_core.console.pages"})
-"""Needed when a person opens the console."""
+"""These modules are needed when a person opens the console."""
 OF_TEXTS = frozenset({"latex2mathml", "nh3", "pygments.lexers.python", "regex"})
+"""These modules are needed to make HTML of a text with markup, and to match a text with a plugin's
+pattern."""
 OF_MEDIA = frozenset({"av", "pypdf", "docx", "openpyxl", "lxml", "semantic_text_splitter"})
-"""Needed for a sound or a document."""
+"""These modules are needed to decode a sound and to read a document."""
 OF_DATABASES = frozenset({"tortoise", "pypika_tortoise", "asyncpg", "nekro_core.store.models"})
-"""Needed to migrate older tables, for PostgreSQL, and by plugins for nekro-agent."""
+"""These modules are needed to migrate older tables, to use PostgreSQL, and by plugins for
+nekro-agent."""
 OF_SEARCHES = frozenset({"numpy"})
-"""Needed for a search in messages, and to index two hundred new messages."""
+"""This module is needed to search messages, and to index them after each two hundred new
+messages."""
 OF_OPERATORS = frozenset(
     {"cryptography", "ruamel", "tomlkit", "pyotp", "segno", "nekro_core.llm.probe.endpoint"}
 )
-"""Needed for an action of an operator: a backup with secrets, a change of a file, a second
-factor."""
+"""These modules are needed when an operator makes a backup with secrets, changes a file, uses a
+second factor, or tests an endpoint."""
 OF_OTHERS = frozenset(
     {"docker", "mcp", "maibot_sdk", "pytest", "xllamacpp", "pandas", "openai", "anthropic"}
 )
-"""Needed by a backend, a plugin or a model that few bots use."""
+"""Each of these modules is needed by a backend, a plugin or a model that few bots use."""
 LATER = OF_PAGES | OF_TEXTS | OF_MEDIA | OF_DATABASES | OF_SEARCHES | OF_OPERATORS | OF_OTHERS
 
 OF_THE_BOT = frozenset(
     {"fastapi", "uvicorn", "httpx", "nekro_core.app.app", "nekro_core.agent.turn"}
 )
-"""Not needed by a command that reads a setting or sends a signal."""
+"""A command that only reads a setting or sends a signal does not need these modules."""
 
 _RUN = """
 import json, os, signal, sys, threading, time

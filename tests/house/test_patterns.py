@@ -1,8 +1,8 @@
-"""Our regular expressions match the same on all supported Python versions.
+"""The project's regular expressions match the same texts on all supported Python versions.
 
 CPython before 3.11.5 has a bug with a possessive quantifier over a group (gh-100061, gh-106052).
-Debian 12 has 3.11.2. A possessive quantifier over a single character or class works. An atomic
-group counts as a group here.
+Debian 12 has 3.11.2. A possessive quantifier over a single character or character class works in
+all versions. The tests refuse atomic groups as well.
 """
 
 import ast

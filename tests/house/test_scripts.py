@@ -1,5 +1,5 @@
-"""The scripts behind `make`: what they report on an unsuitable machine, and how they judge
-results."""
+"""The tests check what the scripts behind `make` report on an unsuitable machine, and how they
+judge results."""
 
 import os
 import shutil

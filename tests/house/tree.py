@@ -1,4 +1,4 @@
-"""The files of `nekro_core`, `adapters` and `plugins`, parsed once and never imported."""
+"""Parses the files of `nekro_core`, `adapters` and `plugins` once. The files are never imported."""
 
 import ast
 from collections.abc import Iterator, Mapping

@@ -40,7 +40,9 @@ def words_of(deltas: list[Delta]) -> str:
 
 
 class ChatModelConformance:
-    async def test_a_reply_is_words_then_usage_then_the_end(self, model: ChatModel) -> None:
+    async def test_a_reply_has_its_words_then_the_usage_then_the_end(
+        self, model: ChatModel
+    ) -> None:
         deltas = await listen(model, ask("Count from one to five.", max_tokens=64))
         *words, usage, end = deltas
         assert words

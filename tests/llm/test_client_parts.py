@@ -208,7 +208,7 @@ def test_the_estimate_of_tokens_is_near_the_real_count(text: str, least: int, mo
     assert least <= estimate_tokens(text) <= most
 
 
-def test_pictures_and_sound_cost_tokens() -> None:
+def test_pictures_and_sound_are_in_the_estimate_of_tokens() -> None:
     parts = (ImagePart(b"x"), AudioPart(b"\0" * 32_000))
     usage = estimate_usage(ChatRequest(messages=(PromptMessage("user", parts),)), "")
     assert usage.estimated

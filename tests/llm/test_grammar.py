@@ -1,4 +1,4 @@
-"""Every text that the grammar of calls accepts parses as Python and fits the tools' signatures."""
+"""The grammar of calls accepts only valid Python, and its calls fit the tools' signatures."""
 
 import ast
 import inspect
@@ -77,7 +77,8 @@ class Sampler:
             first, last = self.random.choice(ranges)
             return chr(self.random.randint(ord(first), ord(last)))
         while True:
-            # First the characters that would end a literal or a line, or break an encoding.
+            # These characters include those that could end a literal or a line, or break an
+            # encoding.
             usual = "aé好の🎲'#{}%\u0085\u00a0\u200b\u202e\u2028\ufeff\x1c\x0c\t\n\r\"\\"
             found = self.random.choice(usual)
             if not any(first <= found <= last for first, last in ranges):
@@ -109,7 +110,7 @@ nested = st.recursive(
     ),
     max_leaves=4,
 )
-# pydantic keeps definitions at the top of a parameter's schema.
+# Some schemas have definitions at their top, where pydantic puts them.
 schemas = nested | st.builds(
     lambda thing: {"$defs": {"Thing": thing}, "anyOf": [{"$ref": "#/$defs/Thing"}, {"const": 0}]},
     nested,
@@ -219,7 +220,7 @@ def test_a_recursive_schema_gives_a_finite_grammar() -> None:
     assert "root ::=" in call_grammar([a_tool("plant", a_parameter("tree", tree))])
 
 
-def test_without_tools_the_grammar_is_empty() -> None:
+def test_a_grammar_without_tools_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one tool"):
         call_grammar([])
 

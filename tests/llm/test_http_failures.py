@@ -34,7 +34,7 @@ async def heard_before(model: HttpChatModel, request: ChatRequest):
     try:
         async with model.stream(request) as stream:
             async for delta in stream:
-                deltas.append(delta)  # noqa: PERF401 - those before an error are wanted too
+                deltas.append(delta)  # noqa: PERF401 - keeps deltas before an error
     except ModelError as error:
         return deltas, error
     return deltas, None

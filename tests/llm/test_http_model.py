@@ -40,7 +40,7 @@ class TestSeeingModel(ChatModelConformance):
             yield model_at(server, vision=True, audio=True)
 
 
-async def test_the_http_request_has_this_form(model_at) -> None:
+async def test_the_http_request_has_the_messages_and_the_settings_of_the_model(model_at) -> None:
     async with ScriptedModelServer(["ok"]) as server:
         model = model_at(server, vision=True, audio=True, grammar=True, extra_body={"top_k": 5})
         await listen(

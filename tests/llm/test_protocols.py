@@ -1,4 +1,5 @@
-"""Anthropic's Messages, OpenAI's Responses and Gemini's compatible endpoint, over real connections.
+"""Tests of the protocols of Anthropic (Messages), OpenAI (Responses) and Gemini (its endpoint that
+is compatible with OpenAI's protocol), over real connections.
 
 The peers refuse the same requests as the real APIs. So a request that gets an answer has the right
 form."""
@@ -160,7 +161,7 @@ async def test_a_call_that_breaks_off_has_a_problem(protocol: str) -> None:
         async def read() -> None:
             async with model.stream(ask("hi", functions=(DICE,))) as stream:
                 async for delta in stream:
-                    deltas.append(delta)  # noqa: PERF401 - those before the error are wanted
+                    deltas.append(delta)  # noqa: PERF401 - keeps deltas before the error
 
         with pytest.raises(ReplyBroken):
             await read()
@@ -304,7 +305,7 @@ async def gemini(replies, **settings) -> AsyncIterator[tuple[ChatModel, Scripted
             await model.aclose()
 
 
-async def test_only_gemini_gets_the_signature_of_its_call_back() -> None:
+async def test_only_a_call_that_gemini_made_is_sent_back_with_its_signature() -> None:
     async with gemini([Answer(chunks=[GEMINI_CALL]), "six", "six"]) as (model, server):
         request = ask("Roll.", functions=(DICE,))
         (call,) = calls_of(await listen(model, request))
@@ -335,7 +336,7 @@ async def test_only_gemini_gets_the_signature_of_its_call_back() -> None:
         ),
     ],
 )  # fmt: skip
-async def test_errors_of_gemini_are_lists(
+async def test_an_error_that_gemini_sends_in_a_list_is_read(
     status: int, error: dict, kind: type, retry_after: float | None
 ) -> None:
 

@@ -1,4 +1,4 @@
-"""The published price and context of a model are used if the operator names none."""
+"""The published price and context of a model are used if the operator sets no values."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Pictures for tests, drawn by this module."""
+"""Draws pictures for tests."""
 
 import io
 import random

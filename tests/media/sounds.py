@@ -1,4 +1,4 @@
-"""Sounds for tests: a tone of 440 Hz, encoded by PyAV or by the standard library."""
+"""Makes sounds for tests: a tone of 440 Hz, encoded by PyAV or by the standard library."""
 
 import io
 import math

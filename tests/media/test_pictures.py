@@ -36,10 +36,12 @@ def test_a_picture_within_the_limits_is_unchanged(kind: str) -> None:
 @pytest.mark.parametrize(
     ("limits", "size"),
     [
-        pytest.param({"max_side": 30}, (30, 20), id="longer side"),
-        pytest.param({"max_sides": 50}, (30, 20), id="both sides"),
-        pytest.param({"max_pixels": 600}, (30, 20), id="pixels"),
-        pytest.param({"max_side": 30, "max_sides": 10_000}, (30, 20), id="the tightest"),
+        pytest.param({"max_side": 30}, (30, 20), id="limit of the longer side"),
+        pytest.param({"max_sides": 50}, (30, 20), id="limit of the sum of the sides"),
+        pytest.param({"max_pixels": 600}, (30, 20), id="limit of the pixels"),
+        pytest.param(
+            {"max_side": 30, "max_sides": 10_000}, (30, 20), id="the tightest of two limits"
+        ),
     ],
 )
 def test_a_picture_of_too_many_pixels_is_made_smaller(
@@ -86,7 +88,7 @@ def test_transparent_parts_become_white() -> None:
 
 def test_a_photograph_is_rotated_by_its_exif_orientation() -> None:
     exif = Image.Exif()
-    exif[0x0112] = 6  # Orientation: turned by 90 degrees
+    exif[0x0112] = 6  # this orientation means: turned by 90 degrees
     _, picture, _ = fitted(drawn("JPEG", exif=exif), max_side=30)
     assert picture.size == (20, 30)
 
@@ -94,12 +96,12 @@ def test_a_photograph_is_rotated_by_its_exif_orientation() -> None:
 @pytest.mark.parametrize(
     ("limits", "mime", "frames"),
     [
-        pytest.param({}, "image/gif", 3, id="as it is"),
+        pytest.param({}, "image/gif", 3, id="unchanged"),
         pytest.param({"max_side": 50}, "image/gif", 3, id="smaller"),
         pytest.param({"max_bytes": 10_000}, "image/gif", 3, id="fewer bytes"),
         pytest.param({"animated": False}, "image/png", 1, id="only its first picture is shown"),
-        pytest.param({"types": ("image/png",)}, "image/png", 1, id="no GIF is taken"),
-        pytest.param({"max_bytes": 1_500}, "image/jpeg", 1, id="no room for movement"),
+        pytest.param({"types": ("image/png",)}, "image/png", 1, id="GIF is not accepted"),
+        pytest.param({"max_bytes": 1_500}, "image/jpeg", 1, id="too few bytes for an animation"),
     ],
 )
 def test_an_animation_is_kept_if_the_platform_accepts_it(
@@ -119,7 +121,7 @@ def test_an_animation_is_kept_if_the_platform_accepts_it(
     ("data", "problem"),
     [
         pytest.param(b"", "damaged", id="nothing"),
-        pytest.param(drawn()[:60], "damaged", id="a torso"),
+        pytest.param(drawn()[:60], "damaged", id="a PNG that is cut off"),
         pytest.param(b"<svg xmlns='http://www.w3.org/2000/svg'/>", "damaged", id="SVG"),
         pytest.param(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "damaged", id="EPS"),
     ],

@@ -118,10 +118,13 @@ def test_silk_for_qq_begins_with_byte_2_and_contains_the_whole_sound() -> None:
     [
         pytest.param(b"", "audio/ogg", "damaged", id="nothing"),
         pytest.param(b"\0" * 4000, "audio/mpeg", "damaged", id="zeros"),
-        pytest.param(b"OggS" + b"\0" * 100, "audio/ogg", "damaged", id="a head without a body"),
+        pytest.param(b"OggS" + b"\0" * 100, "audio/ogg", "damaged", id="a header without data"),
         pytest.param(b"\x02#!SILK_V3", "audio/silk", "no sound", id="SILK without sound"),
         pytest.param(
-            b"#!SILK_V3" + b"\xff\x7f" + b"x" * 9, "audio/silk", "damaged", id="SILK torso"
+            b"#!SILK_V3" + b"\xff\x7f" + b"x" * 9,
+            "audio/silk",
+            "damaged",
+            id="SILK that is cut off",
         ),
         pytest.param(b"#!SILK_V4", "audio/silk", "does not begin", id="another SILK"),
         pytest.param(b"#!AMR\n", "audio/amr", "no sound", id="AMR without sound"),
@@ -153,7 +156,9 @@ def test_a_file_that_is_not_a_sound_is_refused(data: bytes, mime: str, problem: 
         pytest.param(wav(), "audio/wav", id="WAV"),
         pytest.param(silk(), "audio/silk", id="SILK"),
         # 60 kB of empty packets of 20 ms each: the file is refused before it is decoded.
-        pytest.param(b"#!SILK_V3" + b"\x01\0x" * 20_000, "audio/silk", id="SILK by its claim"),
+        pytest.param(
+            b"#!SILK_V3" + b"\x01\0x" * 20_000, "audio/silk", id="SILK that claims to be long"
+        ),
         pytest.param(encoded("ogg", "libopus", 48_000), "audio/ogg", id="Opus"),
     ],
 )

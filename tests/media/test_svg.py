@@ -1,5 +1,5 @@
-"""SVG pictures are drawn in a confined process, because models and most platforms cannot show
-them."""
+"""SVG pictures are drawn in a confined process, because models cannot read them and most platforms
+cannot show them."""
 
 import io
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A store with chats, a memory, and a model whose answers a test chooses."""
+"""Fixtures: a store with chats, a memory, and a model whose answers a test chooses."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path

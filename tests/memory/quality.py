@@ -21,8 +21,8 @@ FIRST = (5, 10, 20)
 _LATER_S = 3600.0
 """A question without a time is asked this many seconds after the last message."""
 Shares = dict[str, dict[int, float]]
-"""For each language and for ``all``: the mean share of the evidence among this number of first
-hits."""
+"""Maps each language, and ``all``, to a mapping: from a number of first hits to the mean share of
+the evidence that is among them."""
 
 
 async def measure(folder: Path, url: str, encoder: TextEncoder | None) -> Shares:

@@ -1,4 +1,4 @@
-"""The short form of ``make year``: a group of 12 people talks for three weeks, with restarts."""
+"""Runs a short form of ``make year``: a group of 12 people talks for three weeks, with restarts."""
 
 from pathlib import Path
 

@@ -242,7 +242,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     settings = MemorySettings()
-    logger.remove()  # Thousands of lines would say that notes were drawn.
+    logger.remove()  # else the log would have thousands of lines about new notes
     with tempfile.TemporaryDirectory() as folder:
         figures = anyio.run(
             lambda: live(

@@ -1,5 +1,5 @@
 """Puts small faults (mutants) into modules in which a mistake loses messages, permissions or money,
-and reports the mutants that no test notices: ``make mutants``.
+and reports the mutants that no test notices (the survivors): ``make mutants``.
 
     make mutants                               all modules of modules.toml, 40 mutants each
     make mutants ARGS="split ledger"           only these modules
@@ -9,7 +9,7 @@ and reports the mutants that no test notices: ``make mutants``.
 A stopped run continues at the next start, because each result is stored in
 ``.mutants/results.json``. A survivor is tried again when the tests of its room have changed. The
 exit code is 1 if the tests notice less than nine tenths of a module's mutants, or if more than one
-in twenty is listed as equivalent.
+in twenty is listed as equivalent (a change without any effect).
 """
 
 import argparse

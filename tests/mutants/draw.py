@@ -1,4 +1,5 @@
-"""Draws mutants of one module: applies the operators of mutmut and some of ours at random nodes.
+"""Draws mutants of one module. It applies the operators of mutmut, and some operators of its own,
+at random nodes.
 
 The seed decides which nodes are changed. The program runs in an environment that has mutmut (`make
 mutants` makes it). It needs nothing else of this project::
@@ -26,7 +27,8 @@ from mutmut.mutation.mutators import mutation_operators, operator_string
 
 _SWAPPED_NAMES = {"any": "all", "all": "any", "min": "max", "max": "min"}
 _NO_CODE = m.SimpleStatementLine([m.Expr(m.SimpleString() | m.Ellipsis()) | m.Pass()])
-_UNTOUCHED_CALLS = {"len", "isinstance", "cast"}  # any test notices a changed call of these
+# a mutant of such a call tells nothing, because any test notices it
+_UNTOUCHED_CALLS = {"len", "isinstance", "cast"}
 
 
 @dataclass(frozen=True)
@@ -138,10 +140,10 @@ def _is_left_out(node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Annotation | cst.Import | cst.ImportFrom | cst.Decorator):
         return True
     if isinstance(node, cst.Param):
-        # a parameter that only the signature needs; no code reads it
+        # No code reads such a parameter. Only the signature needs it.
         return node.name.value.startswith("_")
     if isinstance(node, cst.FunctionDef):
-        # a method without code, such as one of a protocol
+        # This is a method without code, such as a method of a protocol.
         return all(m.matches(each, _NO_CODE) for each in node.body.body)
     if isinstance(node, cst.Call):
         return m.matches(
@@ -159,7 +161,7 @@ def _is_left_out(node: cst.CSTNode) -> bool:
         | m.Expr(m.Call(func=m.Attribute(value=m.Name("logger"))))
         | m.Assign(value=m.Subscript(value=m.Name("Callable")))
         | m.TypeAlias()
-        # An alias of a type, such as ``Decision = Answer | Silent | Wait``.
+        # The next line matches the alias of a type, such as ``Decision = Answer | Silent | Wait``.
         | m.Assign(targets=[m.AssignTarget(m.Name(m.MatchRegex(r"[A-Z][a-z]\w*")))]),
     )
 

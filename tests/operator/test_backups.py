@@ -79,7 +79,7 @@ async def test_an_uploaded_backup_is_checked_and_stays_when_old_ones_are_deleted
             await backups.make(OWNER)
         names = [each.name for each in await backups.newest(VIEWER)]
         assert kept.name in names
-        assert len(names) == 3  # the uploaded backup, and the two that the settings keep
+        assert len(names) == 3  # these are the uploaded backup and the two that the settings keep
         left = [each.name for each in (tmp_path / "data" / "backups").iterdir()]
         assert not [name for name in left if name.startswith(".coming")]
         entries = await store.audit.newest()

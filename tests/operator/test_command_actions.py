@@ -1,5 +1,5 @@
-"""Each chat command that changes something is an action of operators. It makes an entry in the
-audit log, and if it is refused, the chat gets the text of the action's error."""
+"""Each chat command that changes something is an action of operators. The command makes an entry in
+the audit log. If the action is refused, the chat gets the text of its error."""
 
 import re
 import time

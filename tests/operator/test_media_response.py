@@ -1,4 +1,4 @@
-"""File names of media and requested ranges come from strangers and are checked."""
+"""The file names of media and the requested ranges come from strangers. Both are checked."""
 
 import pytest
 

@@ -79,7 +79,7 @@ async def test_a_changed_setting_takes_effect_at_once_and_is_in_the_file(desk: D
     assert Settings.load(desk.folder).nekro_agent.names == ("Mei",)
 
 
-async def test_an_invalid_value_gets_the_error_message_of_the_file(desk: Desk) -> None:
+async def test_an_invalid_value_is_refused_with_the_same_error_as_in_the_file(desk: Desk) -> None:
     with pytest.raises(SettingsError, match=r"settings.toml, line \d+: agent.turn.max_steps: "):
         await desk.set(agent__turn__max_steps=1000, agent__names=["Mei"])
     assert not (desk.folder / "data" / "settings.toml").exists()
@@ -187,7 +187,7 @@ async def test_a_viewer_changes_nothing(desk: Desk) -> None:
     assert desk.restarts == []
 
 
-async def test_settings_are_found_by_table_text_and_name(desk: Desk) -> None:
+async def test_settings_are_found_by_table_by_text_and_by_name(desk: Desk) -> None:
     names = [each.name for each in await desk.area.listed(VIEWER, table="agent.turn")]
     assert "agent.turn.max_steps" in names
     assert all(name.startswith("agent.turn.") for name in names)

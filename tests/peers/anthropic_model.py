@@ -27,7 +27,8 @@ FIELDS = {
 }  # fmt: skip
 MOST_MARKS = 4
 CACHED_TOKENS = 100
-"""The number of cached tokens that the peer reports when a marked prefix comes again."""
+"""The number of cached tokens that the peer reports when a prompt begins with a marked prefix that
+the peer has already seen. A prefix is marked if it has ``cache_control``."""
 
 
 class AnthropicServer(ProtocolServer):

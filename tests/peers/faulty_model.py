@@ -1,5 +1,5 @@
-"""A model's endpoint that fails before it sends an HTTP answer: while connecting, in the TLS
-handshake, or in the head of its answer. `ScriptedModelServer` fails later, in the body.
+"""Fake endpoints of models that fail early: while connecting, in the TLS handshake, or in the head
+of the HTTP answer. `ScriptedModelServer` fails later, in the body.
 
 Sources: RFC 9112 (HTTP/1.1) for what a complete answer is, RFC 8446 (TLS 1.3) for the handshake.
 """

@@ -1,5 +1,5 @@
-"""Code that the HTTP peers share: a server on 127.0.0.1, and reading requests from a raw
-connection."""
+"""The HTTP peers share this code: a server on 127.0.0.1, and a function that reads requests from a
+raw connection."""
 
 from abc import ABC, abstractmethod
 from contextlib import AsyncExitStack, suppress

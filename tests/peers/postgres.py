@@ -82,7 +82,7 @@ class PostgresServer:
     def stop(self, *, at_once: bool = False) -> None:
         """End the server. ``at_once`` ends it as a crash would."""
         if self._process is not None:
-            self._process.send_signal(3 if at_once else 2)  # SIGQUIT or SIGINT, for PostgreSQL
+            self._process.send_signal(3 if at_once else 2)  # 3 is SIGQUIT, 2 is SIGINT
             self._process.wait(30)
             self._process = None
 

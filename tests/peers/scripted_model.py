@@ -138,10 +138,10 @@ Script = Iterable[Reply] | Callable[[Asked], Reply | Awaitable[Reply]]
 class ScriptedModelServer(LoopbackServer):
     """The server on 127.0.0.1.
 
-    ``replies`` are used one after another, or a function, which may be asynchronous, makes the
-    reply to each request. When no
-    reply is left, the answer is a 500 and the request is added to ``unexpected``. ``refuses`` names
-    request fields that are answered with 400, as some endpoints do.
+    ``replies`` are either replies that are used one after another, or a function, perhaps an
+    asynchronous one, that makes the reply to each request. When no reply is left, the answer is a
+    500 and the request is added to ``unexpected``. ``refuses`` names request fields that are
+    answered with 400, as some endpoints do.
     """
 
     def __init__(

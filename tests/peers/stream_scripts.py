@@ -19,8 +19,9 @@ EventBody = dict[str, Any]
 
 
 class ProtocolServer(LoopbackServer):
-    """A server on 127.0.0.1 for one protocol. ``replies`` are used one after another, or a function
-    makes the reply to each request. A request that the protocol forbids is answered with 400."""
+    """A server on 127.0.0.1 for one protocol. ``replies`` are either replies that are used one
+    after another, or a function that makes the reply to each request. A request that the protocol
+    forbids is answered with 400."""
 
     path = ""
 

@@ -1,4 +1,4 @@
-"""A real Matrix homeserver: Synapse, started by the tests in a separate Python environment.
+"""Starts a real Matrix homeserver, Synapse, in a separate Python environment.
 
 ``make .venv-synapse/.installed`` makes the environment (242 MB, once); `make long` calls it. A
 server takes about 4 s to start and 120 MB of memory, so all tests of a session share one.

@@ -32,7 +32,7 @@ class Clock:
         ([1] * 10, 3),  # a quick sender gets three turns within ten seconds
         ([6] * 10, 5),  # a slower one gets five turns within an hour
         ([900] * 10, 10),  # a person who writes every 15 minutes is never limited
-        ([1, 1, 100, 1, 1, 100], 5),  # never three at once, but five within an hour
+        ([1, 1, 100, 1, 1, 100], 5),  # this one never gets three at once, but five within an hour
         ([1, 1, 1, 1, 90, 1, 1, 1], 6),  # after a pause it gets three more turns
     ],
 )

@@ -104,7 +104,7 @@ async def test_an_invalid_text_is_refused(library: PersonaLibrary, text: str, sa
 
 
 @pytest.mark.parametrize("name", ["小雪", "Ирина", "v1.2 (beta)", "con", "a" * 64, "雪" * 64, "ß"])
-async def test_names_in_all_scripts_are_kept(library: PersonaLibrary, name: str) -> None:
+async def test_names_in_all_scripts_are_accepted(library: PersonaLibrary, name: str) -> None:
     await library.save(name, "You are this.")
     assert library.text(name) == "You are this."
     assert library.text(name.upper()) == "You are this."

@@ -1,4 +1,4 @@
-"""Real boxes for the reactive tests. A count shows how many boxes are running."""
+"""Fixtures: real boxes for the reactive tests, with a count of the boxes that are running."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field

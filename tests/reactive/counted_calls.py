@@ -1,4 +1,4 @@
-"""A slow computation that records each start and each cancellation."""
+"""Defines a slow computation that records each start and each cancellation."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Fake boxes in memory, for tests in virtual time."""
+"""Makes fake boxes in memory, for tests in virtual time."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -47,8 +47,8 @@ class Unlucky(Exception):
 
 @dataclass
 class Weather:
-    """For each load: how long it takes, whether it fails, and how long it takes to stop when
-    cancelled."""
+    """Says for each load how long it takes, whether it fails, and how long it takes to stop when it
+    is cancelled."""
 
     delays: dict[str, float] = field(default_factory=dict)
     unlucky: set[str] = field(default_factory=set)

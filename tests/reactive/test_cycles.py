@@ -1,4 +1,4 @@
-"""Cells that depend on themselves, and loads that change their own inputs."""
+"""Tests of cells that depend on themselves, and of loads that change their own inputs."""
 
 from contextlib import suppress
 from functools import partial

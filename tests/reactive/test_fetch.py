@@ -1,4 +1,4 @@
-"""Cells that fetch data from the network, within the limits that the operator set."""
+"""Cells fetch data from the network, within the limits that the operator set."""
 
 import json
 from collections.abc import AsyncIterator

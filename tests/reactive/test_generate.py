@@ -1,4 +1,4 @@
-"""Cells that hold a model's answer, and the tools that the model calls for it."""
+"""A cell can hold a model's answer. The model may call tools for this answer."""
 
 from collections.abc import Mapping
 from typing import Any

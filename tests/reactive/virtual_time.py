@@ -1,4 +1,4 @@
-"""An event loop in virtual time: instead of waiting, its clock jumps to the next timer."""
+"""Defines an event loop in virtual time: instead of waiting, its clock jumps to the next timer."""
 
 import asyncio
 import selectors

@@ -1,4 +1,4 @@
-"""Files that the host reads and writes in a box, and archives of all files of a box.
+"""Tests of files that the host reads and writes in a box, and of archives of all files of a box.
 
 Part of `tests.sandbox.conformance`.
 """
@@ -21,7 +21,7 @@ from tests.sandbox.run_code import play
 class ArchiveConformance:
     """Needs the fixtures ``backend``, ``box`` (new for each test) and ``used_box`` (shared)."""
 
-    async def test_files_pass_both_ways(self, box: Box) -> None:
+    async def test_the_host_and_the_code_read_each_others_files(self, box: Box) -> None:
         data = bytes(range(256)) * 4096
         await box.write_file("/home/user/a/b/data.bin", data)
         await box.write_file("/app/shared/c.txt", b"c")
@@ -69,7 +69,7 @@ class ArchiveConformance:
         ],
         ids=lambda value: repr(value)[:30],
     )
-    async def test_reading_a_path_that_is_no_file_of_the_box_fails(
+    async def test_reading_a_path_that_is_not_a_file_of_the_box_fails(
         self, box: Box, path: str, code: str
     ) -> None:
         made = """

@@ -218,7 +218,7 @@ child = subprocess.Popen(["sleep", "1012"])
         assert (result.stop, result.globals_kept) == (StopReason.ENDED_BY_CALL, False)
         assert result.calls == 1
 
-    async def test_a_forked_child_gets_no_kept_interpreter(self, box: Box) -> None:
+    async def test_the_globals_of_code_that_forks_are_not_kept(self, box: Box) -> None:
         code = "import os, time\nif os.fork():\n    time.sleep(20)\n"
         result = await cell(box, code)
         assert not result.globals_kept

@@ -1,4 +1,4 @@
-"""The limits for the code of a run. Part of `tests.sandbox.conformance`."""
+"""Tests of the limits for the code of a run. Part of `tests.sandbox.conformance`."""
 
 import contextlib
 import textwrap

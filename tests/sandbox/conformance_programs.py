@@ -169,7 +169,7 @@ class ProgramConformance:
     @pytest.mark.parametrize("part", PARTS)
     async def test_functions_that_many_programs_use_work(self, box: Box, part: str) -> None:
         code = "import warnings\nwarnings.simplefilter('ignore')\n" + textwrap.dedent(PARTS[part])
-        code += "\nNone"  # the value of a last expression is shown
+        code += "\nNone"  # the value of a last expression is shown unless it is None
         result = await play(box, code)
         assert not result.error, result.error
         assert result.output == ""

@@ -3,6 +3,8 @@
 Part of `tests.sandbox.conformance`.
 """
 
+import re
+
 import anyio
 import pytest
 
@@ -18,6 +20,8 @@ from nekro_core.sandbox.box import (
     StopReason,
 )
 from tests.sandbox.run_code import QUICK, Tools, play
+
+FOR_SMALL_MODELS = (GuestValue("__time_zone__", ""),)
 
 
 class RunConformance:
@@ -326,3 +330,65 @@ class RunConformance:
     async def test_a_run_that_gets_no_code_ends(self, box: Box) -> None:
         run = await box.start_run([], Tools({}).handle, QUICK)
         assert (await run.finish()).stop is StopReason.FINISHED
+
+    async def test_code_computes_with_dates_and_units(self, used_box: Box) -> None:
+        tools = Tools({"say": None})
+        code = "say(f\"{convert(5, 'miles', 'km')} {days_until('tomorrow')} {clock()}\")"
+        result = await play(used_box, code, tools=tools, values=FOR_SMALL_MODELS)
+        assert result.stop is StopReason.FINISHED, result
+        ((text,),) = (call.args for call in tools.calls)
+        assert re.fullmatch(r"8\.05 1 \d\d:\d\d", str(text))
+
+    async def test_a_variable_or_tool_of_the_same_name_takes_precedence(
+        self, used_box: Box
+    ) -> None:
+        tools = Tools({"say": None, "convert": "mine"})
+        code = """
+            weekday = "own"
+            def sqrt(number):
+                return "written here"
+            say(f"{convert(1)} {weekday} {sqrt(4)}")
+        """
+        await play(used_box, code, tools=tools, values=FOR_SMALL_MODELS)
+        assert tools.calls[-1].args == ("mine own written here",)
+
+    async def test_what_computes_with_dates_is_not_loaded_before_it_is_called(
+        self, box: Box
+    ) -> None:
+        code = """
+            import sys
+            def loaded():
+                parts = ("calculations", "dates", "units")
+                return [name for name in parts if f"guest_{name}" in sys.modules]
+            print(loaded())
+            sqrt(4)
+            print(loaded())
+        """
+        result = await play(box, code, values=FOR_SMALL_MODELS)
+        assert result.output == "[]\n['calculations', 'dates', 'units']\n"
+
+    async def test_only_code_of_small_models_has_functions_for_sums_and_dates(
+        self, box: Box
+    ) -> None:
+        code = """
+            import builtins, sys
+            print([name for name in ("sqrt", "weekday") if hasattr(builtins, name)])
+            print([name for name in sys.modules if "calculations" in name])
+        """
+        assert (await play(box, code)).output == "[]\n[]\n"
+
+    async def test_the_host_names_the_time_zone(self, used_box: Box) -> None:
+        said: list[str] = []
+
+        async def handler(call: GuestCall) -> Answer:
+            said.append(str(call.args[0]))
+            return CallReturn(None)
+
+        for zone in ("Pacific/Kiritimati", "Etc/GMT+12", "No/Zone"):
+            functions = [GuestFunction(names=("say",)), GuestValue("__time_zone__", zone)]
+            run = await used_box.start_run(functions, handler, QUICK)
+            await run.feed("say(today())\n", 1)
+            await run.finish()
+        # These two zones are 26 hours apart, so they never have the same date.
+        assert said[0] != said[1]
+        assert said[2]

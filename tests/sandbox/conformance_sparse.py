@@ -1,4 +1,4 @@
-"""Files with holes, whose length is much larger than their data.
+"""Tests of files with holes. The length of such a file is much larger than its data.
 
 Part of `tests.sandbox.conformance`.
 """

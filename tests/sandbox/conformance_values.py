@@ -1,4 +1,4 @@
-"""The values that can pass between code and tools, and those that cannot.
+"""Tests of values that can pass between code and tools, and of values that cannot.
 
 Part of `tests.sandbox.conformance`.
 """

@@ -1,4 +1,4 @@
-"""Real boxes for the tests of `nekro_core.sandbox`."""
+"""Fixtures: real boxes for the tests of `nekro_core.sandbox`."""
 
 import contextlib
 import os

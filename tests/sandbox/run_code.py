@@ -1,7 +1,7 @@
 """Runs code in a box with one call, and records the calls of its tools."""
 
 import textwrap
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from nekro_core.sandbox.box import (
     CallReturn,
     GuestCall,
     GuestFunction,
+    GuestValue,
     RunLimits,
     RunResult,
 )
@@ -46,10 +47,15 @@ class Tools:
 
 
 async def play(
-    box: Box, code: str, limits: RunLimits = QUICK, tools: Tools | None = None, **answers: Any
+    box: Box,
+    code: str,
+    limits: RunLimits = QUICK,
+    tools: Tools | None = None,
+    values: Sequence[GuestValue] = (),
+    **answers: Any,
 ) -> RunResult:
     """Run dedented code to its end."""
     tools = tools or Tools(answers)
-    run = await box.start_run(tools.functions, tools.handle, limits)
+    run = await box.start_run([*tools.functions, *values], tools.handle, limits)
     await run.feed(textwrap.dedent(code), 1)
     return await run.finish()

@@ -66,7 +66,7 @@ async def test_new_work_waits_for_free_memory_and_is_then_refused() -> None:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(enter, "first", mine)
-        for _ in range(5):  # until `admit` waits
+        for _ in range(5):  # in this time `admit` begins to wait
             await anyio.lowlevel.checkpoint()
         assert admitted == []
         full.used_bytes = 100 * MB

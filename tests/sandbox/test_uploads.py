@@ -1,4 +1,4 @@
-"""The folder of a box's uploads, as the host makes and fills it."""
+"""The host makes the folder of a box's uploads, fills it, and limits its size."""
 
 import os
 from pathlib import Path

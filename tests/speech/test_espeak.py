@@ -1,4 +1,4 @@
-"""The speaker for espeak-ng, with the installed library."""
+"""Tests of the speaker for espeak-ng, with the installed library."""
 
 import os
 import signal

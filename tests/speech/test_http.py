@@ -1,4 +1,4 @@
-"""The speaker for OpenAI's speech protocol, tested with a fake server that returns a hum."""
+"""Tests of the speaker for OpenAI's speech protocol, with a fake server that returns a tone."""
 
 import pytest
 
@@ -24,7 +24,7 @@ class TestHttp(SpeakerConformance):
             await speaker.aclose()
 
 
-async def test_the_http_request_has_this_form() -> None:
+async def test_the_http_request_has_the_text_the_voice_and_the_key() -> None:
     async with SpeechServer() as server:
         speaker = HttpSpeaker(settings(server.base_url, model="hum-1", voice="echo"))
         check_sound(await speaker.speak("你好", speed=1.5))

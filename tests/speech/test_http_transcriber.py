@@ -1,4 +1,4 @@
-"""The transcriber for OpenAI's protocol, tested with a fake server that recognizes tones."""
+"""Tests of the transcriber for OpenAI's protocol, with a fake server that recognizes tones."""
 
 import pytest
 from pydantic import ValidationError
@@ -39,7 +39,7 @@ class TestFake(TranscriberConformance):
         return FakeTranscriber()
 
 
-async def test_the_http_request_has_this_form(sound: bytes) -> None:
+async def test_the_http_request_has_the_sound_the_language_and_the_key(sound: bytes) -> None:
     async with TranscriptionServer() as server:
         transcriber = HttpTranscriber(
             settings(server.base_url, model="transcriber-1", language="zh")

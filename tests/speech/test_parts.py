@@ -1,4 +1,5 @@
-"""The parts that voice engines share: settings, text cleaning, Japanese readings, WAV files."""
+"""Tests of the parts that voice engines share: settings, the cleaning of texts, Japanese readings,
+and WAV files."""
 
 import struct
 from importlib.util import find_spec

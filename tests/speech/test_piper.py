@@ -1,4 +1,5 @@
-"""The speaker for Piper with its English voice. The tests are skipped if Piper is not installed."""
+"""Tests of the speaker for Piper with its English voice. The tests are skipped if Piper is not
+installed."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""A store in a temporary folder."""
+"""Fixtures: a store in a temporary folder."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""People, sessions and tokens of the console are stored, on both databases."""
+"""People, sessions and tokens of the console are stored, in SQLite and in PostgreSQL."""
 
 import anyio
 import pytest
@@ -32,7 +32,7 @@ async def session(store: Store, who: ConsolePerson, digest: str, **more: str) ->
     )
 
 
-async def test_a_name_belongs_to_one_person(store: Store) -> None:
+async def test_two_people_cannot_have_the_same_name(store: Store) -> None:
     lin = await person(store)
     with pytest.raises(UniqueConflict, match="taken"):
         await person(store)

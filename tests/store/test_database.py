@@ -1,4 +1,4 @@
-"""The database while it is locked or full, and when its owner is cancelled."""
+"""Tests of a database that is locked or full, and of a store whose owner is cancelled."""
 
 import asyncio
 import sqlite3

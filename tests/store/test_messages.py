@@ -1,5 +1,5 @@
-"""The history: the stored fields of a message, the order of messages, and how duplicates are
-found."""
+"""Tests of the history: the stored fields of a message, the order of messages, and how duplicates
+are found."""
 
 import asyncio
 import sqlite3
@@ -64,7 +64,7 @@ async def test_sequence_numbers_are_never_reused(sqlite_url: str, tmp_path: Path
         assert store.messages.reserve() > last.seq
 
 
-async def test_callbacks_run_in_the_order_of_the_calls(store: Store) -> None:
+async def test_stored_callbacks_run_in_the_order_in_which_records_were_added(store: Store) -> None:
     received: list[Record] = []
     records = [record(store, str(number)) for number in range(500)]
     async with anyio.create_task_group() as tasks:

@@ -1,4 +1,5 @@
-"""Faults that only a database server has: it is stopped, restarted, or in use by another bot."""
+"""Tests of faults that only a database server has: it is stopped, restarted, or in use by another
+bot."""
 
 import subprocess
 import sys

@@ -159,7 +159,7 @@ def fields(row: StatisticsRow) -> dict[str, object]:
     return {name: getattr(row, name) for name in StatisticsRow.__slots__}
 
 
-async def test_latencies_are_within_ten_percent(store: Store, clock: Clock) -> None:
+async def test_latencies_are_right_within_ten_percent(store: Store, clock: Clock) -> None:
     for _ in range(19):
         await turn(store, clock, seconds=4.0)
     await turn(store, clock, seconds=60.0)
@@ -224,7 +224,7 @@ async def test_days_begin_at_midnight_in_the_operators_time_zone(
     store: Store, clock: Clock
 ) -> None:
     shanghai = ZoneInfo("Asia/Shanghai")
-    for hour in (15, 17):  # 23:00 and 01:00 in Shanghai
+    for hour in (15, 17):  # in Shanghai it is 23:00 and 01:00
         await say(store, time=datetime(2026, 11, 22, hour, tzinfo=UTC).timestamp())
     await count(store, clock)
     span = {"since": NOW - 7 * DAY, "until": NOW}

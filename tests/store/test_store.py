@@ -1,4 +1,4 @@
-"""The repositories of the store: what they store and what their queries return."""
+"""The tests check what the repositories of the store write, and what their queries return."""
 
 import asyncio
 from dataclasses import replace

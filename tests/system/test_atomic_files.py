@@ -34,7 +34,7 @@ def test_a_watched_file_reports_each_change(tmp_path: Path) -> None:
     path.write_text("a")
     assert followed.changed()
     assert not followed.changed()
-    write_whole(path, b"b")  # the same size, maybe the same time stamp, but another file
+    write_whole(path, b"b")  # the new file has the same size and maybe the same time stamp
     assert followed.changed()
     os.utime(path, ns=(1, 1))
     assert followed.changed()

@@ -1,4 +1,4 @@
-"""The match of a plugin's pattern with a stranger's text ends quickly or is given up."""
+"""Matching a plugin's pattern with a stranger's text ends quickly, or the bot gives it up."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""The bot of the plugin kit: with this bot, authors of plugins test their plugins in
+"""Tests of the bot of the plugin kit. With this bot, authors of plugins test their plugins in
 conversations."""
 
 from collections.abc import AsyncIterator

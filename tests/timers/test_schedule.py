@@ -56,8 +56,8 @@ def test_a_due_time_in_a_repeated_hour_counts_once() -> None:
     schedule = Schedule.parse("30 2 * * *", BERLIN)
     first = schedule.next_after(at("2026-10-25 00:00", BERLIN))
     assert first is not None
-    # Some of these times are in the second hour from 2:00 to 3:00. For them a naive search finds a
-    # time in the first one.
+    # Some of these moments are in the second hour from 2:00 to 3:00. From there, a naive search
+    # would find 2:30 a second time.
     for minutes in (0, 30, 45, 60, 75, 90):
         assert said(schedule.next_after(first + minutes * 60), BERLIN) == "2026-10-26 02:30 +0100"
 
@@ -78,7 +78,9 @@ def test_a_due_time_in_a_repeated_hour_counts_once() -> None:
         ("0 9 * * 6", "UTC", "mon_fri", "no such time ever comes"),
     ],
 )
-def test_the_error_says_what_is_wrong(cron: str, zone: str, mode: str, complaint: str) -> None:
+def test_the_error_says_what_is_wrong_with_a_schedule(
+    cron: str, zone: str, mode: str, complaint: str
+) -> None:
     with pytest.raises(BadSchedule, match=complaint):
         Schedule.parse(cron, zone, mode)
 
@@ -92,7 +94,7 @@ def test_future_holidays_that_are_not_published_yet_count_as_weekdays(
 ) -> None:
     schedule = Schedule("0 9 * * *", SHANGHAI, WorkdayMode.CN_WORKDAY)
     assert said(schedule.next_after(at("2099-01-01 10:00", SHANGHAI)), SHANGHAI).startswith(
-        "2099-01-02"  # a Friday
+        "2099-01-02"  # this is a Friday
     )
 
 
@@ -112,7 +114,8 @@ MOMENTS = st.integers(int(at("2024-01-01 00:00")), int(at("2028-12-31 00:00")))
 def test_due_times_are_ordered_and_do_not_depend_on_the_start(
     fields: tuple[str, ...], zone: str, mode: WorkdayMode, moment: int
 ) -> None:
-    """So a time that was announced is never due again, whenever the bot starts."""
+    """The bot may start at any moment. The due times after this moment must be the same as without
+    the restart, else a time could be announced twice or never."""
     schedule = Schedule(parsed_cron(" ".join(fields)), zone, mode)
     times = list(islice(schedule.times_after(moment), 5))
     assert times == sorted(set(times))

@@ -17,7 +17,7 @@ from nekro_core.timers import Schedule, TimerRefused, TimerService, TimerSetting
 GROUP = ChatKey.parse("onebot_v11-group_30003")
 OTHER = ChatKey.parse("web-private_lin")
 NOON = 1_795_003_200.0
-"""2026-11-18 12:00 UTC."""
+"""The time at which the clock starts: 2026-11-18 12:00 UTC."""
 HOURLY = Schedule.parse("0 * * * *", "UTC")
 
 

@@ -14,9 +14,11 @@ def tool_of(
     name: str = "",
     module: str = "mod",
     owner: str = "ann.mod",
+    **options: Any,
 ) -> Tool:
     """The tool of a function. If the function is refused, the test fails with the reason."""
-    described = describe(function, kind, name=name or function.__name__, module=module, owner=owner)
+    name = name or function.__name__
+    described = describe(function, kind, name=name, module=module, owner=owner, **options)
     assert described.tool is not None, described.problems
     return described.tool
 

@@ -1,4 +1,4 @@
-"""Tools are found by names: dotted ones and short ones."""
+"""Tools are found by their dotted names and by their short names."""
 
 import builtins
 import keyword

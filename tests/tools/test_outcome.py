@@ -1,4 +1,4 @@
-"""The return value of a tool has another meaning for each kind of tool."""
+"""The kind of a tool decides what its return value means."""
 
 import base64
 from typing import Any

@@ -1,4 +1,4 @@
-"""The settings of accounts on each platform, and how to check them."""
+"""Defines the settings of accounts on several platforms, and checks them."""
 
 import base64
 import binascii
@@ -188,7 +188,7 @@ class SatoriAccount(UnisegAccount):
 
 
 async def _check_satori(account: SatoriAccount, proxy: str | None) -> str:
-    """Log in over the WebSocket. Some servers check no token in HTTP calls."""
+    """Log in over the WebSocket, because some servers check no token in HTTP calls."""
     scheme = "wss" if account.secure else "ws"
     path = f"/{account.path.strip('/')}" if account.path.strip("/") else ""
     place = f"{scheme}://{account.host}:{account.port}{path}/v1/events"

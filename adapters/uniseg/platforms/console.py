@@ -1,4 +1,4 @@
-"""Console: a chat with one person in the terminal in which the bot was started, to try the bot."""
+"""Connects the terminal in which the bot was started: a chat with one person, to try the bot."""
 
 import sys
 
@@ -15,7 +15,7 @@ from ..platform import Platform
 
 
 class Console(Platform):
-    """The terminal. Only text can be sent; for a file, the text is the file's path."""
+    """The terminal. Only text can be sent. If a file is sent, the text is the file's path."""
 
     name = "console"
     title = "Console"

@@ -1,4 +1,4 @@
-"""KOOK, also called Kaiheila: https://developer.kookapp.cn/doc."""
+"""Connects KOOK, also called Kaiheila (https://developer.kookapp.cn/doc)."""
 
 from typing import Any
 
@@ -119,7 +119,7 @@ class Kook(Platform):
         return uniseg.Text(written, {(0, len(written)): ["markdown"]})
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """Return the address of a file. Uniseg puts the address into the id field."""
+        """Return the address of a file. The library uniseg puts the address into the id field."""
         return piece.id if piece.id and piece.id.startswith(("http://", "https://")) else ""
 
 

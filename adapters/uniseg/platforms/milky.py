@@ -1,4 +1,4 @@
-"""Milky, a protocol for QQ that Lagrange V2, LLBot and others offer: https://milky.ntqqrev.org.
+"""Connects QQ over Milky, a protocol of Lagrange V2, LLBot and others (https://milky.ntqqrev.org).
 
 A message's id is its sequence number, which each chat counts separately.
 """
@@ -85,8 +85,8 @@ class Milky(Platform):
         return isinstance(event, (MessageEvent, *_UPLOADS))
 
     def place(self, event: BaseEvent, bot: BaseBot) -> Target | None:
-        """Return the chat of an event. Uniseg's own lookup is not used: if a private message comes
-        from somebody who is not a friend of the account, it returns a group."""
+        """Return the chat of an event. The lookup of the library uniseg is not used, because it
+        returns a group for a private message from somebody who is not a friend of the account."""
         match event:
             case MessageEvent() | MessageRecallEvent():
                 private = event.data.message_scene != "group"
@@ -97,7 +97,7 @@ class Milky(Platform):
         return Target(str(group)) if group else None
 
     def message_id(self, event: BaseEvent) -> str:
-        """Return the sequence number; for a file, the file's id."""
+        """Return the sequence number. For an uploaded file, return the file's id."""
         if isinstance(event, _UPLOADS):
             return event.data.file_id
         assert isinstance(event, MessageEvent)
@@ -197,8 +197,8 @@ class Milky(Platform):
         return str(event.data.message_seq) if isinstance(event, MessageRecallEvent) else ""
 
     async def download(self, bot: BaseBot, event: BaseEvent, piece: Any) -> str | bytes:
-        """Return the address from which the Milky server offers a medium. Empty if the message
-        contains the address itself, or no id of the medium."""
+        """Return the address from which the Milky server offers a medium. Return an empty text if
+        the message contains the address itself, or if the message has no id of the medium."""
         assert isinstance(bot, Bot)
         match event:
             case GroupFileUploadEvent(data=data):

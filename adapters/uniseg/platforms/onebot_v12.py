@@ -1,4 +1,4 @@
-"""OneBot v12: https://12.onebot.dev.
+"""Connects the platforms of a OneBot v12 implementation (https://12.onebot.dev).
 
 The id of a person is ``platform:user``, because one connection may serve several platforms.
 """

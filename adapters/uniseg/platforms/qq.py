@@ -1,4 +1,4 @@
-"""QQ's official bots, in groups, private chats and guilds: https://bot.q.qq.com/wiki.
+"""Connects QQ's official bots, in groups, private chats and guilds (https://bot.q.qq.com/wiki).
 
 A bot may only answer messages, and each answer must name the message that it answers. QQ accepts an
 answer for five minutes in a group or channel, and for an hour in a private chat. QQ usually refuses
@@ -65,9 +65,9 @@ little less than QQ allows, because the transfer takes time."""
 _NUMBER = "qq.reply_seq"
 """The field of uniseg's target that counts the answers to the target's message."""
 _FIRST_NUMBER, _NUMBERS_S = 1000, 100
-"""After a restart, the first answer to a message gets this number: the first value, plus the second
-value for each second of the message's age. QQ drops an answer whose number was used before. This
-number is surely above all numbers that an earlier process used."""
+"""After a restart, the number of the first answer to a message is a sum: the first value, plus the
+second value for each second of the message's age. QQ drops an answer whose number was used before.
+This number is surely above all numbers that an earlier process used."""
 _MARKUP = re.compile(r"<(?=[@#]|qqbot-|emoji:)")
 _PICTURES = PictureLimits(types=("image/jpeg", "image/png", "image/gif"))
 _CHATS = Capabilities(
@@ -107,7 +107,7 @@ class QQ(Platform):
         assert isinstance(bot, Bot)
         try:
             return bot.self_info.id
-        except RuntimeError:  # the stock adapter has not requested it yet
+        except RuntimeError:  # NoneBot's adapter has not requested the id yet
             return bot.self_id
 
     def is_message(self, event: BaseEvent) -> bool:
@@ -157,7 +157,8 @@ class QQ(Platform):
         return Target(target.id, target.parent_id, target.channel, target.private)
 
     def quoted(self, event: BaseEvent) -> Reply | None:
-        """Return the answered message. Only messages of guilds name one."""
+        """Return the answered message. Only messages of guilds name the message that they
+        answer."""
         reference = getattr(event, "message_reference", None)
         return Reply(reference.message_id) if reference and reference.message_id else None
 

@@ -1,4 +1,4 @@
-"""Satori, one protocol for many platforms: https://satori.chat/en-US/protocol/.
+"""Connects the platforms of a Satori server (https://satori.chat/en-US/protocol/).
 
 The id of an account or a person is ``platform:user``. Events contain only the user id.
 """

@@ -28,7 +28,7 @@ from nekro_core.api.adapter import write_whole
 from ..backpressure import PacedSocket
 
 SILENT_S = 30.0
-"""Seconds without any frame after which a connection counts as lost. The stock adapter sends a ping
+"""Seconds without any frame after which a connection counts as lost. NoneBot's adapter sends a ping
 every 9 s."""
 REFUSED_S = 3.0
 TIDY_S = 60.0
@@ -61,7 +61,7 @@ class SequenceFile:
 
 
 class _Counted(Protocol):
-    """The method that `manage` adds to a bot."""
+    """The method that `adapters.uniseg.managed_adapter.manage` adds to a bot."""
 
     async def settled(self) -> bool:
         """See `EventListener.settled`."""
@@ -102,7 +102,7 @@ class ResumingAdapter(StockAdapter):
                     await session.close()
 
     async def _tidy(self, info: ClientInfo) -> None:
-        """Close the HTTP clients of disconnected accounts, which the stock adapter leaves open. A
+        """Close the HTTP clients of disconnected accounts, which NoneBot's adapter leaves open. A
         client is closed one interval after it was first found unused, so that its calls can end."""
         while True:
             await anyio.sleep(TIDY_S)

@@ -36,7 +36,8 @@ class CommandActions(Protocol):
         adapter."""
 
     async def stop(self, context: CommandExecutionContext, record: Record) -> None:
-        """Stop the chat's turn, or drop the questions before ``record``, and tell the chat."""
+        """Stop the chat's turn, and write in the chat that the bot stopped. If no turn runs, drop
+        the questions that came before ``record``."""
 
     async def reset(self, context: CommandExecutionContext, chat: ChatKey, before: int) -> None:
         """Begin a new conversation. Drop the unanswered questions before record ``before``; 0 drops
@@ -55,7 +56,7 @@ class ChangedChats(Protocol):
         """Handle ``/stop``."""
 
     async def follow_state(self, chat_key: ChatKey, was: ChatState) -> None:
-        """Act on a change of what the bot does in a chat."""
+        """Act on the change of a chat's state. ``was`` is the state before the change."""
 
     async def reset(self, chat_key: ChatKey, before: int = 0) -> None:
         """Begin a new conversation."""

@@ -19,8 +19,9 @@ from nekro_core.store import Person
 _ME = "me"
 _AGAIN_S = 600.0
 """Minimum number of seconds between two erasures of one member, because an erasure rewrites the
-whole database while all chats wait. If any quota is set, the time is `DAY_S` instead: an erasure
-also deletes the record of how much of a quota was used, so it could be used to get a new quota."""
+whole database while all chats wait. If any quota is set, the time is `DAY_S` instead. An erasure
+also deletes the record of how much of a quota was used. So a member could erase themselves to get a
+new quota."""
 _MOST_KNOWN = 1000
 
 

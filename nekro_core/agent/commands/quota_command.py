@@ -1,4 +1,5 @@
-"""Defines ``/quota``, which shows and changes how much may be used in 24 hours."""
+"""Defines ``/quota``, which shows and changes how much a person, a chat or the bot may use in 24
+hours."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any

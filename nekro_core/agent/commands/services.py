@@ -37,8 +37,8 @@ class CommandServices:
     wall: Callable[[], float]
 
     async def tried(self, context: CommandExecutionContext, change: Awaitable[object]) -> str:
-        """Carry out a change. Returns an empty text if it succeeded; otherwise the reason, for the
-        person who wrote the command."""
+        """Carry out a change. Returns an empty text if the change succeeded. Otherwise returns the
+        reason, for the person who wrote the command."""
         try:
             await change
         except ChangeRefused as error:

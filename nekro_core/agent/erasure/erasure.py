@@ -100,7 +100,7 @@ class PersonErasure:
     ) -> ErasureReport:
         """Erase a person. ``stop`` ends the turn of a chat, and ``drop`` removes the person's
         unanswered records from the chat's session. ``plugins`` calls the plugins' hooks that erase
-        the person; it returns the number of deleted items and what is left. If an erasure was
+        the person. It returns the number of deleted items, and what is left. If an erasure was
         interrupted, call this method again. Raises `StoreError`; faults in other places are listed
         in `ErasureReport.left`."""
         async with self._one:
@@ -143,7 +143,7 @@ class PersonErasure:
             )
 
     async def forget_files(self, record: Record) -> None:
-        """Delete the files of a message that the bot does not store."""
+        """Delete the files of a received message. Call this for a message that is not stored."""
         for medium in media_in(record.segments):
             still_used = self._store.erasing.still_used
             try:

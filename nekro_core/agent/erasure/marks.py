@@ -27,8 +27,8 @@ FILE_NAME = "erased.json"
 
 
 class ErasureMarks:
-    """Stores the marks in memory and in a small file; without a path, only in memory. ``secret`` is
-    called once, when the first digest is made."""
+    """Stores the marks in memory and in a small file. Without a path, it stores them only in
+    memory. ``secret`` is called once, when the first digest is made."""
 
     def __init__(
         self, path: Path | None, secret: Callable[[], str], wall: Callable[[], float]

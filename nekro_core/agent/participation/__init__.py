@@ -14,6 +14,6 @@
     unasked.py         whether the bot speaks unasked
     upgrade.py         keeps the behaviour that a bot had before an upgrade
 
-The first six need nothing but numpy, so that the script that learns the model
-(``scripts/follows/learn.py``) uses them too.
+The first six modules need no installed package except numpy. So the script that learns the model
+(``scripts/follows/learn.py``) can use them too.
 """

@@ -1,8 +1,8 @@
 """Estimates to whom a line of a group goes if it mentions nobody: to the bot, or to another person.
 
-The estimate uses only who said what, and when. Decision trees make it. They were learnt from
-conversations of people (`make follows`) and are in `addressee.json`. One line takes about a
-millisecond.
+The estimate uses only who said what, and when. Decision trees make the estimate. The trees were
+learnt from conversations of people (`make follows`) and are in `addressee.json`. The estimate for
+one line takes about a millisecond.
 """
 
 import json

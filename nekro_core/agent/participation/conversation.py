@@ -38,7 +38,7 @@ class SpokenLine:
 @dataclass(frozen=True, slots=True)
 class AimedLine:
     """A line of the window. ``aims`` maps the id of each person to the probability, from 0 to 1,
-    that the line goes to this person; people with almost 0 are left out."""
+    that the line goes to this person. People whose probability is nearly 0 are left out."""
 
     line: SpokenLine
     aims: Mapping[str, float] = field(default_factory=dict)

@@ -9,9 +9,9 @@ NEARBY = 60
 """Number of lines. A person who wrote none of this many newest lines is not considered as the one
 to whom the next line goes."""
 FAR = 150
-"""The distance in lines of an event that is not in the window."""
+"""An event that is not in the window counts as this many lines away."""
 FAR_S = 7200.0
-"""The distance in seconds of an event that is not in the window."""
+"""An event that is not in the window counts as this many seconds away."""
 _FADES_S = 240.0
 """After this many seconds, the weight of an earlier line has fallen to 37 %: four minutes."""
 _AIMED = 0.3

@@ -30,8 +30,7 @@ TALK_FEATURES = (
     "shared with last", "shared best", "shared sum", "shared by others", "shared more",
     "last shared with own", "after own last",
 )  # fmt: skip
-"""The features about a person to whom the line may go, as far as they are counted and not
-estimated."""
+"""The features about a person to whom the line may go. They are counted, not estimated."""
 AIM_FEATURES = (
     "from speaker", "to speaker", "to others", "own last to it", "last to speaker",
     "best", "best ago", "speaker after best", "best asked", "shared with best",

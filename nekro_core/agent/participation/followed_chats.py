@@ -19,8 +19,8 @@ _MOST_CHATS = 64
 """Maximum number of chats whose lines stay in memory, 300 kB each. The lines of another chat are
 read from the store again when they are needed."""
 _MOST_READ = 200
-"""Maximum number of records that are read for one message. If more have been stored since the last
-one that was read, the conversation is dropped, and only the newest records are read."""
+"""Maximum number of records that are read for one message. If more records have been stored since
+the last record that was read, the conversation is dropped, and only the newest records are read."""
 
 
 @dataclass(slots=True)
@@ -37,8 +37,8 @@ class _FollowedChat:
 
 class FollowedChats:
     """The conversations of all chats. All lines are read from the store, in the order in which they
-    were stored. So the decisions stay the same after a restart, and if a plugin hides a message
-    from the bot."""
+    were stored. So the decisions stay the same after a restart. They also stay the same if a plugin
+    hides a message from the bot."""
 
     def __init__(self, store: Store, model: AddresseeModel | None = None) -> None:
         self._store = store
@@ -72,7 +72,7 @@ class FollowedChats:
     async def _catch_up(
         self, chat: _FollowedChat, record: Record, calls_bot: Callable[[Record], bool]
     ) -> None:
-        """Read the records between the last one that was read and this one."""
+        """Read the records between the last record that was read and this record."""
         messages = self._store.messages
         if chat.through:
             records = await messages.after(record.chat_key, chat.through, _MOST_READ + 1)

@@ -1,8 +1,8 @@
-"""Finds in the text of one line what helps to say to whom the line goes: its words, and cues such
-as a question or thanks.
+"""Finds what the text of a line says about the person to whom the line goes: its words, and cues
+such as a question or thanks.
 
-English words are found between spaces. Chinese and Japanese have no spaces, so there the words are
-pairs of neighbouring characters, and cues are looked for anywhere in the text.
+English words are found between spaces. Chinese and Japanese have no spaces. There, pairs of
+neighbouring characters count as words, and cues are looked for anywhere in the text.
 """
 
 import re
@@ -139,8 +139,8 @@ class LineText:
     """What one line says.
 
     Attributes:
-        words: The words that are not common to most lines; of Chinese and Japanese texts, the pairs
-            of characters.
+        words: The words that are not common to most lines. For Chinese and Japanese texts, these
+            are the pairs of characters.
         asks: Whether it asks something.
         begins: The indexes in `CUE_NAMES` of the cues with which it begins.
         has: The indexes in `CUE_NAMES` of all its cues.

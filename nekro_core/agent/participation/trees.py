@@ -39,8 +39,9 @@ class BoostedTrees:
         """Make the trees from the decoded JSON of a file.
 
         Args:
-            trees: A list of trees. A tree is a number (a leaf) or a list of four: the index of a
-                feature, a threshold, the tree for values up to the threshold, the tree for others.
+            trees: A list of trees. A tree is a number (a leaf) or a list of four items: the index
+                of a feature, a threshold, the tree for values up to the threshold, and the tree for
+                greater values.
             features: How many features there are.
 
         Raises:

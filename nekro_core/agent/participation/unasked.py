@@ -1,5 +1,5 @@
-"""Decides whether the bot speaks unasked in a lively group. The cheap checks come first; the
-last of them asks a quick model."""
+"""Decides whether the bot speaks unasked in a lively group. The cheap checks come first. The last
+check asks a quick model."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -99,8 +99,8 @@ class UnaskedSpeech:
         self._budget(chat_key, settings).judged.take(self._clock())
 
     def spoke(self, chat_key: ChatKey, settings: ParticipationSettings) -> None:
-        """Count that the bot speaks unasked. Until somebody reacts, it then stays silent for a
-        while: longer after each time that nobody reacted."""
+        """Count that the bot speaks unasked. Until somebody reacts, the bot then does not speak
+        unasked for a while. This while is longer if nobody reacted to earlier messages either."""
         budget, now = self._budget(chat_key, settings), self._clock()
         budget.ignored = budget.ignored + 1 if budget.spoke_at is not None else 0
         budget.spoke_at = now

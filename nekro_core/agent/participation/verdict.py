@@ -11,8 +11,8 @@ from nekro_core.agent.participation.records import BOT
 ANSWER_S = 3600.0
 """Seconds: an hour. If the bot has asked a person a question, the next line counts as the answer if
 that person writes it within this time. If the bot last spoke longer ago than this, the line does
-not go on talking to the bot: the talk from which the trees were learnt hardly ever paused so
-long."""
+not go on talking to the bot. In the talk from which the trees were learnt, such a long pause hardly
+ever occurs."""
 _RECENT_S = 180.0
 _THANKS, _AGREES, _HEARER = (CUE_NAMES.index(each) for each in ("thanks", "agrees", "hearer"))
 

@@ -40,8 +40,8 @@ from nekro_core.tools.tool import Tool, ToolKind
 Key = tuple[str, str]
 """Identifies a tool by its owner and name, and a sleeping plugin by its key and an empty name."""
 _CHATS = 1000
-"""Maximum number of chats in memory. Above it, the least recently used chat is dropped; its row
-stays in the store."""
+"""Maximum number of chats in memory. Above this number, the least recently used chat is dropped
+from memory. Its row stays in the store."""
 _ROW = "found"
 _MAX_ROW = 64 * 1024
 
@@ -126,7 +126,8 @@ _NAMED = 40
 
 class ToolDiscovery:
     """The tool search of a bot. For each chat it remembers at most ``most_found`` tools or sleeping
-    plugins; with a ``store``, also after a restart. Without ``nearness`` it compares only words."""
+    plugins. With a ``store`` it still knows them after a restart. Without ``nearness`` it compares
+    only words."""
 
     def __init__(
         self,
@@ -287,8 +288,9 @@ def _short(brief: str, most: int = 80) -> str:
 
 
 def _fitted(tool: Tool, tools: ToolSet) -> Tool:
-    """Return the search tool with two properties of the tools that it can find: it needs a chat if
-    all of these tools need one, and small models get it if they get at least one of these tools."""
+    """Return the search tool with two properties that follow from the tools that it can find. It
+    needs a chat if all of these tools need a chat. Small models get it if they get at least one of
+    these tools."""
     deferred = [each.tool for each in tools.once(deferred_tools_of).deferred]
     return replace(
         tool,

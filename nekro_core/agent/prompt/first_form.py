@@ -1,7 +1,8 @@
 """Writes a record's lines in form 1, which prompts had until November 2026.
 
-Do not change what this module writes: operators can look at stored prompts of that time, whose
-lines are written again in this form (see `nekro_core.agent.prompt.lines`)::
+Do not change what this module writes. When an operator looks at a prompt of that time, this module
+makes the prompt's lines again, and they must be the same as then (see
+`nekro_core.agent.prompt.lines`)::
 
     [message 81] from "Lin" (user 10001) at 11-22 14:02:33, to you, unanswered
     > what a person wrote, each of its lines behind this mark
@@ -34,8 +35,8 @@ from nekro_core.chat import (
 )
 
 _UPLOADS = "/app/uploads"
-_ATTACHED = 30  # lines for the attachments of one message
-_FORWARDED = 20  # messages of a bundle that are shown
+_ATTACHED = 30  # maximum lines for the attachments of one message
+_FORWARDED = 20  # maximum messages of a bundle that are shown
 _STATES = {
     DeliveryState.PENDING: "not sent yet",
     DeliveryState.SENDING: "being sent",

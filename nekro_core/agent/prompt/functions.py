@@ -41,9 +41,9 @@ def tool_text(named: NamedTool) -> str:
 @dataclass(frozen=True, slots=True)
 class FunctionSet:
     """The functions of a set's tools. ``offered`` are those that the model is shown. ``names`` maps
-    the name of every function to its tool, also of deferred tools: a call of a deferred tool is
-    carried out even if the model did not search for it. ``tokens`` estimates the size of the
-    offered functions."""
+    the name of every function to its tool. It has deferred tools too, because a call of a deferred
+    tool is carried out even if the model did not search for the tool. ``tokens`` estimates the size
+    of the offered functions."""
 
     offered: tuple[Function, ...]
     names: Mapping[str, Tool]
@@ -100,9 +100,9 @@ def _stranger(tool: Tool) -> str:
 
 
 def _shown(named: NamedTool, tools: ToolSet) -> str:
-    """Return the name under which a tool is offered. This is its name in code. But if code needs
-    the plugin's name as a prefix only because the short name would hide a name of Python, the short
-    name is returned: natively called functions cannot hide names of Python."""
+    """Return the name under which a tool is offered. This is its name in code, with one exception.
+    Code may need the plugin's name as a prefix only because the short name would hide a name of
+    Python. Natively called functions cannot hide such names, so the short name is returned."""
     tool = named.tool
     if tool.name == dotted_name(tool) and tools.resolve(tool.python_name) is None:
         return tool.python_name

@@ -138,8 +138,8 @@ class _Seen:
         self._own = own
         self._dated: date | None = None
         self._day_ends = 0.0
-        """The end of the day ``_dated``, in seconds since 1970. On a day on which summer time
-        begins or ends, it may be an hour wrong; then the next date is shown up to an hour late."""
+        """The end of the day ``_dated``, in seconds since 1970. If summer time begins or ends on
+        this day, the value may be an hour wrong. Then the next date is shown up to an hour late."""
         self._shown_time = 0.0
         self._people: set[tuple[str, ...]] = set()
         self._ids_of: defaultdict[str, set[str]] = defaultdict(set)

@@ -17,9 +17,9 @@ LINE_FORM = 2
 """The form of new prompts."""
 
 WriteLine = Callable[[Record, tzinfo | None, int, int, Collection[str]], str]
-"""Writes the lines of a record. Its arguments: the record, the time zone of its time, the limit in
-characters, the mark (the number of `LineMarks`; in form 1 only its task), and the ids of the bot's
-accounts."""
+"""Writes the lines of a record. Its arguments are the record, the time zone of its time, the limit
+in characters, the mark, and the ids of the bot's accounts. The mark is the number of `LineMarks`;
+in form 1 it is only `LineMarks.task`."""
 
 
 def _second(

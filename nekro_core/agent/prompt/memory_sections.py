@@ -1,8 +1,8 @@
-"""The sections of a prompt that come from memory: a summary of the messages that the history no
-longer shows, and notes.
+"""Defines the sections of a prompt that come from memory: a summary of the messages that the
+history no longer shows, and notes.
 
 The prompt shows both sections before the history. Both contain people's words, so the prompt quotes
-them. `MemoryReader` is the protocol of the memory; `NoMemory` stands for a bot without one.
+them. `MemoryReader` is the protocol of the memory. `NoMemory` is used by a bot without a memory.
 """
 
 from collections.abc import Collection

@@ -19,8 +19,8 @@ from nekro_core.store.decisions import DecisionReason
 _CAPTION_CHARS = 800
 """Maximum number of characters of a shown caption (another model's words about a picture)."""
 _MEMORY_CHARS = 12_000
-"""Maximum number of characters of a summary or of the notes. Memory keeps to a smaller budget; this
-limit is for a `MemoryReader` that does not."""
+"""Maximum number of characters of a summary or of the notes. The bot's memory keeps to a smaller
+budget. This limit is for another `MemoryReader`, which may write more."""
 _LEAST_MESSAGE = 200
 """To save space, messages are shortened, but not below this number of characters."""
 _RECORD_TOKENS = 120
@@ -30,7 +30,7 @@ _LISTED = 8
 _OTHERS_WAIT = "[note] LATER marks what others ask: their turns come right after this one."
 
 _UNSURE = frozenset({DecisionReason.NAMED.value})
-"""Reasons for an answer with which the message may not be meant for the bot."""
+"""If a message is answered for one of these reasons, it may not be meant for the bot."""
 _IF_MEANT = " if it is meant for you; if you are only spoken about, stay silent."
 
 
@@ -129,8 +129,8 @@ def _task(past: Sequence[Record], view: PromptView) -> str:
 
 
 def _is_shared(view: PromptView) -> bool:
-    """Return whether the prompt must say who asks. In a private chat with one person this is
-    clear."""
+    """Return whether the prompt must say who asks. In a private chat with one person, it need
+    not."""
     people = {record.sender.user_id for record in view.records if record.author is Author.PERSON}
     return view.chat_key.kind is not ChatKind.PRIVATE or len(people) > 1
 
@@ -177,10 +177,11 @@ def _chosen_pictures(
     past: Sequence[Record], view: PromptView, settings: PromptSettings
 ) -> tuple[Mapping[int, list[_ShownPicture]], str]:
     """Choose which pictures of people the prompt shows. Return these pictures by the numbers of
-    their records, and a line that names the other pictures; the line is empty if all are shown.
+    their records, and a line that names the other pictures. The line is empty if all pictures are
+    shown.
 
-    If there are too many pictures, several of the oldest are dropped at once: each time that a
-    picture is dropped, the prompt changes from there on, and a provider's cache is lost.
+    If there are too many pictures, several of the oldest are dropped at once. Each time that a
+    picture is dropped, the prompt changes from this place on, and a provider's cache is lost.
     """
     found = [(record, *each) for record in past for each in _pictures_of(record)]
     if not view.vision or not found:

@@ -30,8 +30,8 @@ _SENDS = ("send_channel_message",)
 def runs_before(
     records: Sequence[Record], turns: Sequence[Sequence[RunRecord]], *, moved: int
 ) -> Mapping[int, str]:
-    """Return lines about the runs of earlier turns, by the number of the record before which they
-    are shown: the first message of the turn.
+    """Return lines about the runs of earlier turns. The key is the number of the record before
+    which the lines are shown. This record is the first message of the turn.
 
     Args:
         records: The window of the history.

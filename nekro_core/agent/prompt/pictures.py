@@ -10,7 +10,7 @@ from nekro_core.llm.model import ImagePart
 from nekro_core.media.converter import MediaConverter
 from nekro_core.media.errors import MediaError
 
-_MOST_CACHED = 16  # pictures, a few hundred kB each
+_MOST_CACHED = 16  # maximum number of pictures; each has a few hundred kB
 
 
 class PromptPictures:

@@ -1,8 +1,9 @@
 """Writes the prompt: a stable prefix, the chat's history, then the turn so far.
 
-Providers cache the beginning of a prompt while it does not change. So the order is: rules,
-persona, place and tools; what memory says; the history, whose beginning moves in jumps; what
-plugins add, the time, and which messages to answer; then, for each step, the reply and its report.
+Providers cache the beginning of a prompt while it does not change. So the parts that change most
+come last. The order is: rules, persona, place and tools; what memory says; the history, whose
+beginning moves in jumps; what plugins add, the time, and which messages to answer. After these come
+the reply and the report of each step.
 The same input gives the same prompt.
 """
 

@@ -34,8 +34,8 @@ OWN_MARKS = (
     "task",
 )
 """The words in brackets with which the program's lines begin. `report`, `prompt` and `transcript`
-write these lines. `[... 300 characters left out ...]` is not such a line: it occurs only inside
-quoted text."""
+write these lines. `[... 300 characters left out ...]` is not one of these words, because it occurs
+only inside quoted text."""
 _LEAST_LINE = 80
 """A line of the program is not shortened below this number of characters. If there are still too
 many characters, lines in the middle are left out."""
@@ -63,8 +63,8 @@ class QuotedText:
 
 @dataclass(frozen=True, slots=True)
 class PromptLines:
-    """Lines of the program, and the texts that it quotes below them. In a line of the program,
-    other people's words are in JSON quotes."""
+    """Lines of the program, and the texts that the program quotes below these lines. In a line of
+    the program, other people's words are in JSON quotes."""
 
     lines: tuple[str | QuotedText, ...]
 
@@ -85,7 +85,7 @@ class PromptLines:
 
 
 PromptContent = PromptLines | ImagePart | AudioPart
-"""The parts of a step's report."""
+"""A part of a step's report."""
 
 
 def quote_lines(text: str, limit: int) -> str:

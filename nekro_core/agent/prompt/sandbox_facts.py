@@ -1,4 +1,4 @@
-"""Finds what a prompt says about the sandbox, in the settings."""
+"""Reads from the settings what a prompt says about the sandbox."""
 
 from collections.abc import Mapping, Sequence
 

@@ -4,21 +4,25 @@ question.
 A model of half a billion parameters does not follow instructions; it continues patterns. So the
 prompt is a conversation in which people write messages and the bot answers with calls. The examples
 come from the tools' documentation. The prompt ends at the point where the next call must follow.
-The order suits the prompt cache of the model's server: up to the last example, the prompt is the
-same for all chats of one language; the changing parts come after it.
+The order suits the prompt cache of the model's server: first some examples of each tool, which are
+the same for all chats of one language; then the chat's last exchanges; last the examples that are
+most like the question. While the model still reads the fixed beginning of a language, a question in
+it gets a prompt without that beginning, which the model reads in a few seconds.
 """
 
+import ast
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import islice, zip_longest
 
+from nekro_core.agent.prompt.nearest_examples import NearestExamples
 from nekro_core.agent.prompt.quoting import PromptLines, escape_own_marks
 from nekro_core.chat import Author, Mention, Record, Reply, Text, Voice, plain_text
 from nekro_core.llm.grammar import call_grammar
 from nekro_core.llm.model import ChatRequest, PromptMessage
 from nekro_core.tools.discovery import SEARCH, deferred_tools_of, is_search
-from nekro_core.tools.examples import script_language
+from nekro_core.tools.examples import all_examples, script_language
 from nekro_core.tools.names import NamedTool, ToolSet
 from nekro_core.tools.stub import signature_text
 from nekro_core.tools.tool import Example, Tool, ToolKind, Visibility
@@ -29,6 +33,14 @@ so that no reply is cut inside a string. The usual model needs one token for eac
 smaller model that does not know Chinese needs up to 2.5 tokens for each character."""
 MAX_CALLS = 2
 """Maximum number of calls in one reply. Most questions to such a model need one call."""
+FIXED_EXAMPLES = 2
+"""Number of examples of each tool at the beginning of each prompt."""
+NEAREST_EXAMPLES = 4
+"""Number of examples that are chosen for the question. The model reads about 30 tokens of each."""
+BRIEF_EXAMPLES = 6
+"""Number of examples of a brief prompt. Together with the rest it has about 250 tokens."""
+BRIEF_KEY = "brief"
+"""The cache key of brief prompts."""
 MAX_EXCHANGES = 5
 """Maximum number of past exchanges in a prompt. With more, a small model tends to repeat itself."""
 ANCHOR_EVERY = 3
@@ -64,24 +76,37 @@ def small_prompt(
     language: str = "",
     codes: Mapping[str, str] | None = None,
     steps: Sequence[SmallPromptStep] = (),
+    unread: Collection[str] = (),
 ) -> ChatRequest:
     """Write the request for a small model's next step. The same input gives the same request.
 
     ``history`` has the chat's records, oldest first, and ends with the records to answer. Only its
     last few exchanges are used. ``codes`` maps run ids to their code, so that the bot's past
     answers are shown as calls. The examples are in the language of the newest message. If that
-    message has no letters, they are in ``language`` (``en``, ``zh``, ``ja``). Raises `ValueError`
-    if no tool suits a small model.
+    message has no letters, they are in ``language`` (``en``, ``zh``, ``ja``). The prompt is brief
+    if the model has not read the beginning of this language yet, so that ``unread`` contains it.
+    Raises `ValueError` if no tool suits a small model.
     """
-    offered = small_tools(tools)
+    offered = tools.once(small_tools)
     *past, now = _exchanges(history, codes or {})
     if any(map(str.isalpha, now.said)) or not language:
         language = script_language(now.said)
-    messages = [PromptMessage.of("system", _system(offered, persona, tools))]
-    for example in _examples(offered, language):
+    brief = language in unread
+    fixed = [] if brief else list(_examples(offered, language, FIXED_EXAMPLES))
+    nearest = tools.once(_nearest)[language].of(
+        now.said, BRIEF_EXAMPLES if brief else NEAREST_EXAMPLES
+    )
+    if brief and len(nearest) < BRIEF_EXAMPLES:
+        others = (each for each in _examples(offered, language, 1) if each not in nearest)
+        nearest = [*islice(others, BRIEF_EXAMPLES - len(nearest)), *nearest]
+    system = _brief_system(persona) if brief else _system(offered, persona, tools)
+    messages = [PromptMessage.of("system", system)]
+    for example in fixed:
         messages += _turn(example.says, example.code)
-    for exchange in _anchored(past):
+    for exchange in _anchored(past)[-1:] if brief else _anchored(past):
         messages += _turn(exchange.said, exchange.answered)
+    for example in nearest:
+        messages += _turn(example.says, example.code)
     messages.append(PromptMessage.of("user", now.said))
     for step in steps:
         messages.append(PromptMessage.of("assistant", step.code))
@@ -90,8 +115,8 @@ def small_prompt(
         messages=tuple(messages),
         max_tokens=MAX_REPLY_TOKENS,
         temperature=0.0,
-        grammar=call_grammar(offered, max_calls=MAX_CALLS),
-        cache_key=language,
+        grammar=call_grammar(offered, max_calls=MAX_CALLS, computes_in=language),
+        cache_key=BRIEF_KEY if brief else language,
     )
 
 
@@ -102,7 +127,7 @@ def beginnings(tools: ToolSet, *, persona: str = "", language: str = "") -> list
     If the model processes them once, its cache is filled before the first question. The list is
     empty if no tool suits a small model.
     """
-    if not small_tools(tools):
+    if not tools.once(small_tools):
         return []
     order = dict.fromkeys((language or _FIRST_LANGUAGE, *_LANGUAGES))
     return [small_prompt(tools, (), persona=persona, language=each) for each in order]
@@ -113,19 +138,23 @@ def small_tools(tools: ToolSet) -> list[NamedTool]:
     use.
 
     If a plugin documents some tools with worked examples, only these tools are offered; otherwise
-    all its tools are offered. Tools that the plugin excludes for small models are left out. For a
-    tool with examples, only the parameters that are required or that an example uses are shown.
-    Tools that return pictures are left out, since small models do not accept pictures.
+    all its tools are offered. An unlisted tool needs worked examples. An example counts only if the
+    model could write its code: calls of tools. Tools that the plugin excludes for small models are
+    left out. For a tool with examples, only the parameters that are required or that an example
+    uses are shown. Tools that return pictures are left out, since small models do not accept
+    pictures.
     """
-    visible = [
-        each
+    seen = (Visibility.VISIBLE, Visibility.UNLISTED)
+    suitable = [
+        NamedTool(replace(each.tool, examples=_usable(each)), each.names)
         for each in tools.named
-        if each.tool.visibility is Visibility.VISIBLE and each.tool.for_small_models
+        if each.tool.visibility in seen and each.tool.for_small_models
     ]
-    taught = {each.tool.owner for each in visible if each.tool.examples}
+    taught = {each.tool.owner for each in suitable if each.tool.examples}
     return [
         NamedTool(_with_used_parameters(each.tool), each.names)
-        for each in visible
+        for each in suitable
+        if each.tool.examples or each.tool.visibility is Visibility.VISIBLE
         if (each.tool.examples or each.tool.owner not in taught)
         and each.tool.kind is not ToolKind.MULTIMODAL_AGENT
     ]
@@ -147,6 +176,21 @@ def with_found(tools: ToolSet, found: Sequence[NamedTool]) -> ToolSet:
     )
 
 
+def _usable(named: NamedTool) -> tuple[Example, ...]:
+    """Return the examples whose code consists of calls, and calls the tool."""
+    return tuple(each for each in all_examples(named.tool) if _calls_only(each.code, named.names))
+
+
+def _calls_only(code: str, names: Collection[str]) -> bool:
+    called = [
+        ast.unparse(statement.value.func)
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+        else ""
+        for statement in ast.parse(code).body
+    ]
+    return all(called) and any(name in names for name in called)
+
+
 def _with_used_parameters(tool: Tool) -> Tool:
     if not tool.examples:
         return tool
@@ -164,18 +208,30 @@ def _system(offered: Sequence[NamedTool], persona: str, tools: ToolSet) -> str:
     return "\n".join(filter(None, [shown, _TASK, *stubs, search_line]))
 
 
-def _examples(tools: Sequence[NamedTool], language: str) -> Iterator[Example]:
-    """Yield the examples in the person's language. If a tool has none in this language, its English
-    examples are used. The first example of each tool comes first, then the second of each, and so
-    on."""
+def _brief_system(persona: str) -> str:
+    return "\n".join(filter(None, [" ".join(persona.split())[:MAX_PERSONA], _TASK]))
+
+
+def _examples(tools: Sequence[NamedTool], language: str, most: int = 0) -> Iterator[Example]:
+    """Yield the examples in the person's language, at most ``most`` of each tool if ``most`` is not
+    0. If a tool has none in this language, its English examples are used. The first example of each
+    tool comes first, then the second of each, and so on."""
     columns = []
     for named in tools:
         by_language: dict[str, list[Example]] = {}
         for example in named.tool.examples:
             by_language.setdefault(example.language, []).append(example)
-        columns.append(by_language.get(language) or by_language.get(_FIRST_LANGUAGE, []))
+        found = by_language.get(language) or by_language.get(_FIRST_LANGUAGE, [])
+        columns.append(found[:most] if most else found)
     for row in zip_longest(*columns):
         yield from (example for example in row if example)
+
+
+def _nearest(tools: ToolSet) -> Mapping[str, NearestExamples]:
+    offered = tools.once(small_tools)
+    return {
+        language: NearestExamples(list(_examples(offered, language))) for language in _LANGUAGES
+    }
 
 
 @dataclass(frozen=True, slots=True)

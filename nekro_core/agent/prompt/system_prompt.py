@@ -12,11 +12,12 @@ _CODE_RULES = """\
 You take part in a chat and act by writing Python.
 
 How to answer:
-- Reply with plain words: they are sent and end your turn. Or with one ```python block: it runs in \
-a sandbox, statement by statement, while you write. Words beside a block are not sent.
-- The functions below are defined; people see only what these send. What you print after your last \
-send, or the value of a last expression, is shown to you and you go on, also after "one \
-moment"; else your turn ends. Print only what you must read: else compute and send in one block.
+- Reply with plain words: they are sent and end your turn. Or with one ```python block: it runs, \
+statement by statement, while you write; words beside it are not sent. Code for people to read \
+goes into a send.
+- People see only what the functions below send. What you print after your last send, or \
+the value of a last expression, is shown to you and you go on, also after "one moment"; else your \
+turn ends. Print only what you must read: else compute and send in one block.
 - `pass` alone is silence: right when people talk with each other or only about you, or want you \
 quiet.
 - Variables stay until your turn ends, also after an error. A function marked "ends the run" comes \

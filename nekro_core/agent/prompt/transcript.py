@@ -49,12 +49,12 @@ NEW = "NEW"
 LATER = "LATER"
 """The word in the header of a record that another turn will answer."""
 
-_QUOTED = 200  # characters of a name, a quoted or a forwarded message
-_ATTACHED = 30  # lines for the attachments of one message
+_QUOTED = 200  # maximum characters of a name, a quotation or a forwarded message
+_ATTACHED = 30  # maximum lines for the attachments of one message
 _LOOK = 700
 """Maximum number of characters of each line about the content of a file."""
-_FORWARDED = 20  # messages of a bundle that are shown
-_FACE = 40  # characters of a face's name
+_FORWARDED = 20  # maximum messages of a bundle that are shown
+_FACE = 40  # maximum characters of a face's name
 LINE_END = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 # Control characters, direction marks and zero-width characters. The two zero-width joiners are not
 # among them, because some scripts and emoji need them.

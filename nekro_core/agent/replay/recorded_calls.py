@@ -116,8 +116,8 @@ class RecordedCalls:
 
 def _normal(tool: Tool, arguments: str) -> str:
     """Return logged arguments in a form that is the same for equal calls: as JSON, sorted by the
-    names of the parameters. If the log has cut the arguments, they are not valid JSON and are
-    returned as they are."""
+    names of the parameters. If the log has cut the arguments, they are not valid JSON. Then they
+    are returned unchanged."""
     try:
         found = json.loads(arguments)
     except ValueError:
@@ -129,8 +129,8 @@ def _normal(tool: Tool, arguments: str) -> str:
 
 
 def _words(tool: Tool, args: Sequence[Any], kwargs: Mapping[str, Any], given: str) -> str:
-    """Return the text that the replay shows for a call that sends a message: the text among the
-    call's arguments, or else the whole call."""
+    """Return the text that the replay shows for a call that sends a message. This is the text among
+    the call's arguments; if there is none, the whole call."""
     text = kwargs.get("text", args[0] if args else "")
     if isinstance(text, str) and text.strip() and tool.python_name == "send_channel_message":
         return text

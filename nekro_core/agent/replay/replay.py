@@ -1,4 +1,4 @@
-"""Repeats a turn without effects, and returns it side by side with the original.
+"""Repeats a turn without effects, and returns the repeated turn beside the original turn.
 
 The turn runs on a database in memory, which has the records that the original turn saw. Its box has
 copies of the files that the chat's box saved last. No plugin runs: calls get recorded results (see
@@ -46,7 +46,7 @@ from nekro_core.store.turn_trace import TurnTrace
 from nekro_core.system.errors import NekroError
 
 OPERATOR = "operator"
-"""The name in place of a plugin's key under which `ModelUse` counts the cost of replays."""
+"""`ModelUse` counts the cost of replays under this name. For plugins it uses the plugin's key."""
 _AT_ONCE = 2
 """Maximum number of replays at the same time: each needs a box."""
 _SPARE_S = 30.0

@@ -1,5 +1,5 @@
-"""The objects that a replay uses in place of the platform, the policy, the plugins and the model's
-hooks."""
+"""The objects that a replay uses in place of the platform, the policy, the plugins, and the model
+with its hooks."""
 
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -19,7 +19,7 @@ from nekro_core.tools.names import ToolSet
 
 
 class ShownPlatform:
-    """An adapter that sends nothing and says of every message that it has arrived."""
+    """An adapter that sends nothing. It reports every message as arrived."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -14,9 +14,9 @@ stays in the store and in the history."""
 
 
 def _make_room(messages: list[PendingMessage]) -> list[Record]:
-    """If there are too many messages, drop the oldest message of the person who wrote most of them.
-    So a flood of messages by one person does not displace the questions of others. Returns the
-    dropped records."""
+    """If there are too many messages, drop the oldest message of the person who wrote the most
+    messages. So a flood of messages by one person does not displace the questions of others.
+    Returns the dropped records."""
     dropped: list[Record] = []
     while len(messages) > MAX_PENDING:
         ((most, _),) = Counter(each.record.sender.user_id for each in messages).most_common(1)
@@ -89,8 +89,8 @@ class Backlog:
         self._recalled.clear()
 
     def clear_before(self, seq: int) -> list[Record]:
-        """Drop the pending messages before this record. Returns those of them that asked for an
-        answer."""
+        """Drop the pending messages before this record. Returns the dropped messages that asked for
+        an answer."""
         dropped = [each.record for each in self.pending if each.record.seq < seq]
         self.pending = [each for each in self.pending if each.record.seq >= seq]
         return [record for record in dropped if self._asks(record)]
@@ -129,8 +129,8 @@ class Backlog:
         return min(others, default=None)
 
     def drop_answered(self, asker: str, through: int, *, stopped_at: int = 0) -> list[Record]:
-        """Drop the records that an ended turn for this person has handled: up to record
-        ``through``, all records of the person, and the pending records of other people that asked
+        """Drop the records that an ended turn for this person has handled. These are, up to record
+        ``through``: all records of the person, and the pending records of other people that asked
         for no answer. If the turn was stopped, also drop all records up to ``stopped_at``. Returns
         the dropped records."""
 
@@ -153,8 +153,8 @@ class Backlog:
         return [record for record in before if record.seq not in left]
 
     def is_open(self, seq: int) -> bool:
-        """Return whether this record waits for an answer: the plugins' hooks have let it through,
-        and it is not marked as handled, as a command is."""
+        """Return whether this record waits for an answer. The plugins' hooks must have let it
+        through, and it must not be marked as handled (a command is marked so)."""
         waits = any(each.record.seq == seq for each in self.pending)
         return waits and seq not in self.handled
 

@@ -38,8 +38,8 @@ class Sessions:
     """Passes each record of the inbox to the session of its chat. An async context manager.
 
     A chat has at most one session. The session ends when the chat is silent. Turns of all chats
-    share ``settings.concurrent_turns`` slots. When the block is left, all turns are stopped, but
-    the store does not mark them as ended, so that `recover` of the next process resumes them.
+    share ``settings.concurrent_turns`` slots. At the end of the ``async with`` block, all turns are
+    stopped. The store does not mark them as ended, so `recover` of the next process resumes them.
     """
 
     def __init__(
@@ -207,8 +207,8 @@ class Sessions:
 
     def _is_flood(self, record: Record) -> bool:
         """Return whether a record is a command of a sender who runs more commands than people do.
-        Such a sender may be a bot that answers our bot with commands, so it gets no answer; see
-        `Cooldown`."""
+        Such a sender may be another bot that answers this bot with commands, so the sender gets no
+        answer; see `Cooldown`."""
         commands, key, user = self._commands, record.chat_key, record.sender.user_id
         if not commands.is_command(record) or commands.is_privileged(record):
             return False
@@ -306,7 +306,7 @@ class Sessions:
     async def follow_state(self, chat_key: ChatKey, was: ChatState) -> None:
         """Act on a change of the state of a chat and its threads. If the bot no longer answers
         there, stop the running turns. If the bot answers there again, mark the messages from before
-        the change as handled, so that they stay unanswered also after a restart. Raises
+        the change as handled. So they stay unanswered, also after a restart. Raises
         `StoreError`."""
         store, conduct = self._services.store, self._services.policies.conduct
         for key, session in self._sessions.items():

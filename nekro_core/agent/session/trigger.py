@@ -170,7 +170,7 @@ def fold_text(text: str) -> str:
 
 def _contains(words: str, name: str) -> bool:
     if not name.isascii():
-        return name in words  # for scripts without spaces between words
+        return name in words  # such a script may have no spaces between words
     # Do not match the name within a longer Latin word. Do match it beside Chinese or Japanese
     # characters.
     return re.search(rf"(?<![a-z0-9_]){re.escape(name)}(?![a-z0-9_])", words) is not None

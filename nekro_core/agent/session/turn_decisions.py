@@ -1,5 +1,5 @@
-"""Finds the decision that is stored about a message, from the reason why its turn ended or why no
-turn began."""
+"""Makes the decision about a message, which is then stored. The decision follows from why the
+message's turn ended, or from why no turn began."""
 
 from nekro_core.chat import Record
 from nekro_core.policy import ChatState
@@ -14,7 +14,8 @@ _STOPS = {
     "switched_off": DecisionReason.CHAT_OFF,
 }
 _DAY = "_day"
-"""The last part of the names of limits that are quotas of 24 hours; see `QuotaUsage.limits`."""
+"""If the name of a limit ends with this, the limit is a quota of 24 hours; see
+`QuotaUsage.limits`."""
 
 
 def ended_decision(stop: str, turn_id: int) -> MessageDecision:

@@ -1,4 +1,5 @@
-"""Runs the turns of chats: waits for a slot and for the store, and ends each turn in the store."""
+"""Runs the turns of chats: waits for a slot before each turn, and stores the end of each turn, even
+if the store cannot write for a while."""
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -165,6 +166,7 @@ class TurnRunner:
         self._request = request
         self._scope, self._idle = anyio.CancelScope(), anyio.Event()
         self._services.activity.publish(Working(self._chat_key, busy=True))
+        self._mark_seen(request)
         recorders: list[TurnRecorder] = []
 
         def recorded() -> TurnRecorder:
@@ -191,6 +193,13 @@ class TurnRunner:
             self._set_idle()
             self._services.activity.publish(Working(self._chat_key, busy=False))
         return True
+
+    def _mark_seen(self, request: TurnRequest) -> None:
+        """React to the message that the turn answers, if the operator wants that. An earlier
+        process has done so for a resumed turn."""
+        signs, trigger = self._services.signs, request.trigger_record
+        if signs is not None and trigger.author is Author.PERSON and not request.resumed:
+            signs.seen(self._chat_key, trigger.message_id)
 
     def _set_idle(self) -> None:
         self._scope = None
@@ -233,8 +242,8 @@ class TurnRunner:
         except anyio.get_cancelled_exc_class():
             if not scope.cancel_called or _is_cancelled():
                 raise
-            # ``scope`` was cancelled, but it did not catch the cancellation, which arrived here. No
-            # outer scope is cancelled, so this task must go on and close the turn's row.
+            # ``scope`` was cancelled, but ``scope`` did not catch the cancellation. It arrived
+            # here. No outer scope is cancelled, so this task must go on and close the turn's row.
             stop = "stopped" if self._stopped_at is not None else "recalled"
             await _absorb_late_cancellation(scope)
         return recorder, stop
@@ -297,8 +306,8 @@ async def _has_sent(recorder: TurnRecorder) -> bool:
 
 
 _LATE_CANCELLATIONS = 3
-"""Maximum number of cancellations that may arrive after the end of a scope: that of the scope, and
-those of scopes inside of it."""
+"""Maximum number of cancellations that may arrive after the end of a scope. They come from the
+scope itself and from scopes inside it."""
 
 
 async def _absorb_late_cancellation(scope: anyio.CancelScope) -> None:

@@ -200,7 +200,7 @@ class _Description:
         at = 0
         missing: list[ShownRecord] = []
         for record in self._records:
-            # Usually a record's lines follow directly after those of the record before. Check this
+            # Usually a record's lines follow directly after the previous record's lines. Check this
             # first, because comparing is faster than searching.
             follows = text.startswith(record.line, at + 1)
             begin = at + 1 if follows else text.find(record.line, at)

@@ -364,16 +364,17 @@ def _contents(recipe: Recipe) -> Iterator[RecipeText | RecipeMedium | RecipeJson
 
 
 def _zones(recipe: Recipe) -> Iterator[tzinfo | None]:
-    """Yield the possible time zones of a recipe. If the recipe names no zone, the zone of the
-    machine may have changed since the prompt was sent, so the stored offset is tried too."""
+    """Yield the possible time zones of a recipe. If the recipe names no zone, the prompt had the
+    zone of the machine. This zone may have changed since then, so the stored offset is tried
+    too."""
     yield ZoneInfo(recipe.zone) if recipe.zone else None
     yield timezone(timedelta(seconds=recipe.offset))
 
 
 def _versions(record: Record, earlier: Sequence[Segments]) -> Iterator[Record]:
-    """Yield the record as it is, then forms that it may have had when the prompt was sent: for a
-    message of the bot, earlier edits and other states of delivery; for a voice, without its
-    transcript."""
+    """Yield the record as it is, then forms that it may have had when the prompt was sent. For a
+    message of the bot, these are its earlier edits and other states of delivery. For a voice, this
+    is the voice without its transcript."""
     yield record
     if record.author is Author.BOT:
         for segments in (record.segments, *earlier):

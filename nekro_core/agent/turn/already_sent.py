@@ -28,8 +28,9 @@ from nekro_core.store import DeliveryRow
 def was_answered(runs: Sequence[RunRecord], sent: Sequence[DeliveryRow]) -> bool:
     """Return whether a turn of an earlier process had already answered.
 
-    It had if it sent messages that must not be sent again, and if its last run sent the model's
-    text, or was code that finished and either sent one of these messages or printed nothing.
+    The answer is yes if two conditions hold. First, the turn sent messages that must not be sent
+    again. Second, its last run sent the model's text, or its last run is code that finished and
+    either sent one of these messages or printed nothing.
     """
     if not runs:
         return False

@@ -251,7 +251,7 @@ class LazyBox:
     """Access to the files of a chat's box (`nekro_core.plugins.authoring.services.BoxFiles`), until
     `close`.
 
-    The box is opened when a file is first needed; most calls need none. If no box can be made or
+    The box is opened when a file is first needed. Most calls need no file. If no box can be made or
     the box dies, the call that needs the file raises `BoxFileError`.
     """
 

@@ -44,7 +44,8 @@ _PREFIX = re.compile(r"\w*\Z")
 # These patterns match a place where a string or its line may end, or one escape, which the caller
 # skips. They have no repetition: a repeated group stores a backtracking point for each round, and
 # possessive groups are wrong in CPython before 3.11.5, also in Debian 12's (gh-100061, gh-106052).
-# They have alternatives with "|" instead of sets, so that `re` can search for first characters.
+# They use "|" and not a character class such as [ab]. Then `re` skips quickly to the next character
+# with which a match can begin.
 _STRING_STOP = {
     "'": re.compile(r"\\.|'|\n", re.DOTALL),
     '"': re.compile(r'\\.|"|\n', re.DOTALL),
@@ -96,7 +97,7 @@ class StatementScanner:
     _used: int  # number of lines up to the last line with a token
     _open: list[_Open]
     _begun: bool  # whether the current logical line already has a token
-    _column: int  # column of that line's first token, if a backslash is before the token
+    _column: int  # that line's indentation if it begins with a lone backslash, else 0
     _first_word: str
     _last: str
     _compound: bool
@@ -208,8 +209,8 @@ class StatementScanner:
             return
         if group == "continued":
             if not self._begun and not self._column:
-                # As in CPython, the indentation of the first physical line counts, unless it is
-                # empty.
+                # A backslash can join several physical lines. As in CPython, the first
+                # indentation that is not empty counts.
                 self._column = _column_of(token.string[: token.start()])
             return
         # With any other token, the line is part of a statement.
@@ -283,9 +284,9 @@ class StatementScanner:
         if here == "{":
             self._open.append(_Open("field", top.quote))
         elif top.what == "spec":
-            del self._open[-2:]  # the spec and its field
+            del self._open[-2:]  # removes the spec and its field
         else:
-            raise _Broken  # a single "}"
+            raise _Broken  # a single "}" is not valid
         return position + 1
 
 

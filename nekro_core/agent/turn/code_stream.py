@@ -3,7 +3,7 @@
 A fenced block is code if its fence has no name or the name ``python``, ``py`` or ``python3``. A
 block with another name is prose, including its fences. A fence inside a string literal is part of
 the string. Models also write code between fences of tildes (``~~~python``) and between tags
-(``<code>``); a fence of tildes without a name is prose, because such lines separate paragraphs.
+(``<code>``). A fence of tildes without a name is prose, because such lines separate paragraphs.
 """
 
 import re

@@ -1,6 +1,6 @@
 """Collects a turn's data (history, steps, runs) and writes its prompts."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from zoneinfo import ZoneInfo
@@ -211,8 +211,10 @@ class TurnContext:
         policy = self._services.policies.of(self.chat_key)
         profile = profile or policy.model.profile
         found = self._services.discovery.found(self.chat_key, tools)
-        if profile.prefers_examples and small_tools(tools):
-            request = await self._write_small_prompt(with_found(tools, found), policy)
+        if profile.prefers_examples and tools.once(small_tools):
+            request = await self._write_small_prompt(
+                with_found(tools, found), policy, profile.unread
+            )
             sources.add_text("system", message_text(request.messages[0]), scope=SHARED)
             return _written_for(request, profile), profile.grammar, sources
         if self._found_before is None:
@@ -241,7 +243,9 @@ class TurnContext:
             return min(self._reply_tokens, profile.context_tokens // 2)
         return min(usual, profile.context_tokens // 4)
 
-    async def _write_small_prompt(self, tools: ToolSet, policy: ChatPolicy) -> ChatRequest:
+    async def _write_small_prompt(
+        self, tools: ToolSet, policy: ChatPolicy, unread: Collection[str]
+    ) -> ChatRequest:
         codes, turns = await self._past_runs()
         request = small_prompt(
             tools,
@@ -250,6 +254,7 @@ class TurnContext:
             language=self._settings.language,
             codes=codes,
             steps=self._small_steps,
+            unread=unread,
         )
         return replace(request, chat=str(self.chat_key))
 

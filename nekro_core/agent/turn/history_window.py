@@ -15,7 +15,7 @@ from nekro_core.llm.tokens import estimate_tokens
 from nekro_core.store.runs import RunRepository
 
 _SHARE = 4
-"""The history gets at most one part in this many of the model's context: a quarter."""
+"""The history gets at most the model's context divided by this number: a quarter."""
 
 
 async def in_window(

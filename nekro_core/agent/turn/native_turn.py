@@ -1,10 +1,11 @@
 """Runs a turn in which the model calls functions natively instead of writing code.
 
 Everything else is as in `Turn`. A step with calls leads to another step if the model must see their
-results. Text of the model is sent to the chat; if the reply also has calls, the text is sent before
-the calls are carried out. Beside calls whose results only confirm what was done, it is sent after
-them, and not at all if one of them fails. A reply without calls ends the turn. An empty reply ends
-the turn only if people have got an answer, or if it is the second empty reply.
+results. Text of the model is sent to the chat. If the reply also has calls, the text is sent before
+the calls are carried out. There is one exception: if the results of all calls only confirm what was
+done, the text is sent after the calls, and it is not sent if one of these calls fails. A reply
+without calls ends the turn. An empty reply ends the turn only if people have got an answer, or if
+it is the second empty reply.
 """
 
 import anyio
@@ -117,8 +118,8 @@ class NativeTurn(Turn):
         return answers
 
     def _are_words_held(self, reply: NativeReply, runner: StepRunner) -> bool:
-        """Return whether the text beside the calls is sent after them, and only if none fails: the
-        results of all of them only confirm what was done, so the text probably promises it."""
+        """Return whether the text is sent after the calls, and only if none of them fails. This is
+        so if the results of all calls only confirm what was done: the text probably promises it."""
         functions = runner.step.functions
         if not reply.prose or functions is None or (runner.words and runner.words.run_id):
             return False
@@ -141,9 +142,9 @@ class NativeTurn(Turn):
         return (await self._recorder.sent())[before:]
 
     async def _decide_without_calls(self, reply: NativeReply, runner: StepRunner) -> str:
-        """Decide how the turn continues after a reply without calls. Text is sent and ends the
-        turn; the stored run shows the native calls that led to this text. An empty reply ends the
-        turn if people have got an answer, or if it is the second empty reply."""
+        """Decide how the turn continues after a reply without calls. Text is sent, and it ends the
+        turn. The stored run of the text shows the native calls that led to it. An empty reply ends
+        the turn if people have got an answer, or if it is the second empty reply."""
         if reply.end == "whole" and is_silence(reply.prose):
             return "finished"
         if calls := self._json_calls(reply.prose, runner):

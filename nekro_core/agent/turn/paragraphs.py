@@ -22,7 +22,7 @@ class Paragraphs:
         self.finished = 0
         """The number of characters up to the end of the last finished paragraph."""
         self.whole_lines = 0
-        """The number of characters up to the end of the last line that may be sent: the line is
+        """The number of characters up to the end of the last line that may be sent. Such a line is
         complete, is not inside a fence, and does not announce the next line."""
         self._line = 0
         self._fence = ""

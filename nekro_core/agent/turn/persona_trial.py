@@ -1,4 +1,5 @@
-"""Tries a persona against a stored conversation: one request, without effects."""
+"""Tries a persona: asks the model once how it would answer a stored conversation. The trial has no
+effects."""
 
 import time
 from collections.abc import Sequence

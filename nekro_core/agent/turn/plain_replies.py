@@ -30,7 +30,7 @@ _MOST_CHARS = 100_000
 _NAMES = ("name", "function", "tool", "tool_name", "function_name", "action")
 _ARGUMENTS = ("arguments", "args", "parameters", "params", "input", "kwargs", "action_input")
 _CODE_RUNNERS = frozenset({"python", "code_interpreter", "execute_python", "run_python", "exec"})
-"""Names of tools of other programs that run code. Models call them although no prompt names
+"""Names of tools of other programs that run code. Models call such tools although no prompt names
 them."""
 
 
@@ -48,7 +48,7 @@ def may_be_no_words(beginning: str) -> bool:
 
 
 def json_calls(text: str, is_tool: Callable[[str], bool]) -> list[FunctionCall]:
-    """If a whole reply is JSON that calls tools, return the calls; otherwise an empty list.
+    """If a whole reply is JSON that calls tools, return the calls. Otherwise return an empty list.
     ``is_tool`` says whether a function of this name exists."""
     found = _WRAPPED.match(text) if len(text) <= _MOST_CHARS else None
     if found is None:

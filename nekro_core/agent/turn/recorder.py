@@ -33,8 +33,8 @@ _REQUEST_SENT_S = 0.01
 SAID = "said"
 """`RunRecord.stop` of a run without code, in which the model's text was sent to the chat."""
 SAID_BESIDE = "said_beside"
-"""`RunRecord.stop` of a run that sent the text of a reply with native calls; the turn continues
-after it."""
+"""`RunRecord.stop` of a run that sent the text of a reply. The reply also has native calls, so the
+turn continues after this run."""
 SAID_PART = "said_part"
 """`RunRecord.stop` of a run that sent a part of a text, or that could not send a text as a whole.
 The runs after it send the rest."""
@@ -76,8 +76,9 @@ class SharedWrite(Awaitable[_Written]):
     """A write whose outcome several tasks may await. If one of them is cancelled, the others still
     get the outcome.
 
-    Without this class, the cancellation of a task also cancels the future that the task awaits. So
-    a recall during the write of the turn's row would make it impossible to end the turn.
+    Without this class, the cancellation of a task also cancels the future that the task awaits. For
+    example, the recall of a message cancels the task that waits for the turn's row. That would also
+    cancel the write of the row, and a turn without a row cannot be ended.
     """
 
     def __init__(self, written: Awaitable[_Written]) -> None:
@@ -89,8 +90,9 @@ class SharedWrite(Awaitable[_Written]):
 
 
 class TurnRecorder:
-    """Records one turn. ``begin`` writes the turn's row. It is called shortly after
-    `begin_after_request`, or earlier if another method must write something. Code runs only after
+    """Records one turn. The function ``begin``, which the caller passes, writes the turn's row.
+    The recorder calls it shortly after `begin_after_request`, or earlier if another method must
+    write something. Code runs only after
     the row is written. If the process ends before that, the question is still unanswered in the
     store, and the next process finds it."""
 
@@ -181,8 +183,8 @@ class TurnRecorder:
         )
 
     async def begin_run(self, run_id: str, code: str = "", stop: str = "") -> None:
-        """Store that a text of the last ended step will be sent next. ``code`` are the native calls
-        that led to the text. ``stop`` is stored until the run has ended."""
+        """Store that a text of the last ended step will be sent next. ``code`` has the native calls
+        that led to the text. ``stop`` is the row's value until the end of the run replaces it."""
         await self._store.runs.begin(
             run_id,
             self._chat_key,

@@ -14,7 +14,7 @@ _SHELL = "shell"
 def remedy_line(reply: ModelReply, *, seconds: float, has_shell: bool) -> str:
     """Return what the model can do about an error that has ended a run; empty if nothing is known.
     ``seconds`` is the time limit of a run. ``has_shell`` says whether the model may call the
-    function `shell`; a command that it starts is not ended with the run."""
+    function `shell`. A command that `shell` starts is not ended with the run."""
     if reply.result is None:
         return ""
     if reply.result.stop is StopReason.TIMEOUT:

@@ -29,8 +29,8 @@ _PLACES = ("\n\n", "\n", "。", "！", "？", ". ", "! ", "? ", " ")
 
 
 def without_beginning(text: str, beginning: str) -> str:
-    """Return a text without the words with which it begins; the whole text if it begins with other
-    words. Spaces and line ends make no difference."""
+    """Return a text without the words of ``beginning``. If the text does not begin with these
+    words, return the whole text. Spaces and line ends make no difference."""
     words = beginning.split()
     if not words:
         return text

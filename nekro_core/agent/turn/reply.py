@@ -146,9 +146,10 @@ class ReplyReader:
 
     @property
     def begun(self) -> bool:
-        """Whether the reply has had an effect, so that it must not be dropped: words were sent to
-        the chat, or a statement was sent to the box. If the run uses the variables of earlier code,
-        starting the run is an effect too, because dropping the run would lose the variables."""
+        """Whether the reply has had an effect, so that it must not be dropped. An effect is: words
+        were sent to the chat, or a statement was sent to the box. If the run uses the variables of
+        earlier code, starting the run is an effect too, because dropping the run would lose the
+        variables."""
         if self._words is not None and self._words.begun:
             return True
         return self._fed or (self._keeps_values and self._run_decided is not None)

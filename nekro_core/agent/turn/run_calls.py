@@ -186,7 +186,8 @@ class RunCalls:
 
     def code_answer(self, name: str, result: CallResult) -> Answer:
         """Return the answer for the code that called this function. If the call sent a message, the
-        answer is a checkpoint: output that the code printed before it leads to no further step."""
+        answer is a checkpoint: output that the code printed before the checkpoint leads to no
+        further step."""
         self._answered = self._answered or result.sent
         match result.outcome:
             case ToolReturn(value, ends=ends):

@@ -184,6 +184,10 @@ class StepRunner:
         await box.put_links(extras.links)
         functions = self.step.tools.once(guest_functions)
         values = [GuestValue(name, text) for name, text in extras.values.items()]
+        if self.step.bare_code:
+            # With this value, even if it is empty, the box has functions for sums and dates, which
+            # a small model calls (`guest_calculations`).
+            values.append(GuestValue("__time_zone__", self._services.settings.timezone))
         self.watch.run_began()
         return await box.box.start_run(
             [*functions, *values] if values else functions,

@@ -74,8 +74,8 @@ class ToolTrials:
     async def tools(
         self, chat_key: ChatKey | None = None, *, plugin: str = ""
     ) -> tuple[ShownTool, ...]:
-        """List the tools of a chat; if ``chat_key`` is None, of all chats. With ``plugin``, list
-        only the tools of the plugin with this key."""
+        """List the tools of a chat. If ``chat_key`` is None, list the tools of all chats. With
+        ``plugin``, list only the tools of the plugin with this key."""
         tools = await self._tools_of(chat_key)
         functions = function_set(tools)
         return tuple(

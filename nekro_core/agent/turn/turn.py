@@ -36,6 +36,8 @@ from nekro_core.agent.turn.report import (
 from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.agent.turn.services import TurnServices
 from nekro_core.agent.turn.step_runner import StepRunner
+from nekro_core.chat import Author
+from nekro_core.delivery.outbound.chat_signs import TypingState
 from nekro_core.llm.chain import reason_of
 from nekro_core.llm.model import (
     ChatModel,
@@ -75,6 +77,7 @@ class Turn:
         self._prepared_step = prepared.step if prepared else None
         self._box = TurnBox(services.boxes, request.chat_key)
         self._replies = TurnReplies(services, self._context, recorder, self._box)
+        self._typing = self._typing_state()
         self._failures = 0
         self._empty_replies = 0
         self._restarts = 0
@@ -97,9 +100,26 @@ class Turn:
                 limit = f"{self._settings.max_seconds:g}"
                 await self._replies.notify("limit.seconds", limit=limit)
         finally:
+            self._end_typing()
             await self._box.close()
             await self._files.close()
         return stop
+
+    def _typing_state(self) -> TypingState | None:
+        """Return the state that shows people that the bot is typing. Return None if a system line
+        woke the turn: nobody waits for it, and it often ends without an answer."""
+        signs, request = self._services.signs, self._request
+        if signs is None or request.trigger_record.author is not Author.PERSON:
+            return None
+        return signs.typing(request.chat_key)
+
+    def _show_typing(self) -> None:
+        if self._typing is not None:
+            self._typing.show()
+
+    def _end_typing(self) -> None:
+        if self._typing is not None:
+            self._typing.end()
 
     async def _resume(self) -> bool:
         """Read from the store what the earlier process did in this turn. Returns whether the turn
@@ -166,6 +186,7 @@ class Turn:
             may_be_empty=self._replies.sent,
         )
         self._steps += 1
+        self._show_typing()
         try:
             return await self._act(runner)
         except AskerWroteAgain:
@@ -213,8 +234,8 @@ class Turn:
         return await self._decide(reply, runner)
 
     async def _decide(self, reply: ModelReply, runner: StepRunner) -> str:
-        """Decide how the turn continues after a reply with code. Returns why the turn ended; if
-        empty, another step follows."""
+        """Decide how the turn continues after a reply with code. Returns why the turn ended. If the
+        text is empty, another step follows."""
         calls, sent = runner.calls, await self._recorder.sent_in_run(runner.run_id)
         answered = any(row.state in DO_NOT_RESEND for row in sent)
         self._replies.sent = self._replies.sent or answered
@@ -286,9 +307,9 @@ class Turn:
         return "limit_repairs"
 
     def _is_silent(self, reply: ModelReply, calls: RunCalls) -> bool:
-        """Return True if code finished without any effect for people or the model: the turn has
-        sent no message, the code noted and printed nothing, and the reply has no text. Code that is
-        only ``pass`` gives False, because with it the model intends to do nothing."""
+        """Return True if code finished without any effect for people or the model. This means: the
+        turn has sent no message, the code noted and printed nothing, and the reply has no text.
+        Code that is only ``pass`` gives False, because with it the model intends to do nothing."""
         acted = self._replies.sent or reply.prose or calls.recorded
         finished = reply.result is not None and reply.result.stop is StopReason.FINISHED
         return finished and not acted and not reply.shows and not is_no_op(reply.code)
@@ -303,9 +324,9 @@ class Turn:
 
     async def _decide_by_output(self, reply: ModelReply, prose: str, *, answered: bool) -> str:
         """Decide how the turn continues after finished code. If the code printed something, another
-        step follows, unless the same code printed the same text in the previous step, or the last
-        three steps printed the same text. ``prose`` are the words that were not sent. ``answered``
-        says whether the code sent a message."""
+        step follows. There are two exceptions: the same code printed the same text in the previous
+        step, or the last three steps printed the same text. ``prose`` are the words that were not
+        sent. ``answered`` says whether the code sent a message."""
         output_before, code_before = self._output, self._output_code
         self._output, self._output_code = reply.shows, reply.code.strip()
         self._repeats = self._repeats + 1 if self._output == output_before else 0

@@ -36,7 +36,7 @@ class BotTools:
     @classmethod
     @asynccontextmanager
     async def at(cls, data_dir: Path, place: InstanceInfo, *, chat: str) -> AsyncIterator[Self]:
-        """Connect to the bot at ``place``. ``chat`` is the key of the chat whose tools are used; if
+        """Connect to the bot at ``place``. ``chat`` is the key of the chat whose tools are used. If
         it is empty, only tools that need no chat are used."""
         timeout = httpx.Timeout(None, connect=_CONNECT_S)  # the bot limits the time of tools
         async with httpx.AsyncClient(timeout=timeout, trust_env=False) as client:

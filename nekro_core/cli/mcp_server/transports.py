@@ -43,8 +43,8 @@ async def serve_http(
 ) -> None:
     """Serve many clients over HTTP at `PATH`. ``watch`` gets uvicorn's server, which runs until its
     ``should_exit`` is set. ``listener`` must be bound to loopback. Each request needs the token.
-    Its ``Host`` header must have this server's address, against DNS rebinding, and its ``Origin``
-    must not be another site."""
+    Its ``Host`` header must have this server's address, so that DNS rebinding does not work. Its
+    ``Origin`` must not be another site."""
     port = listener.getsockname()[1]
     names = [f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]")]
     app = server.streamable_http_app(

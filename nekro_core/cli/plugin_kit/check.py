@@ -30,10 +30,10 @@ async def check(
     loaded changes this machine's files. ``plugin`` may also be a repository with the plugin in one
     of its folders.
 
-    ``process`` is a process of the check that was already started; without it, one is started.
-    ``data_dir`` is the operator's data folder. The plugin's configuration is read from there, and
-    so are other plugins that its manifest names. What the plugin prints and logs is written to
-    ``said``.
+    ``process`` is a process of the check that was already started. Without it, this function starts
+    a process. ``data_dir`` is the operator's data folder. The plugin's configuration is read from
+    there, and so are other plugins that its manifest names. What the plugin prints and logs is
+    written to ``said``.
 
     Returns 0, or 1 if the plugin or one of its tools cannot be used. Raises `NoPlugin`,
     `SourceRefused` and `OSError`.

@@ -76,7 +76,7 @@ def carry_out(order: CheckOrder, folder: Path, *, confined: bool) -> CheckResult
     attempts = AttemptLog(link, folder, refuse=not confined)
     attempts.start()
     os.environ.pop("PYTHONPATH", None)  # it was set only for this process
-    logger.disable("nekro_core")  # the report names the same problems
+    logger.disable("nekro_core")  # the report itself names the problems
 
     def shown(text: str) -> str:
         text = with_author_paths(text, data, Path(order.shown))

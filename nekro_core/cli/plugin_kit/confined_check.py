@@ -1,7 +1,7 @@
 """Runs the process in which a plugin is checked: ``python -m nekro_core confined-check FOLDER``.
 
 Before the process imports modules of the bot, it gives up the right to change files outside of the
-throw-away folder of the check. `nekro_core.plugins.installation.check_process` starts it.
+throw-away folder of the check. `nekro_core.plugins.installation.check_process` starts the process.
 """
 
 import gc
@@ -36,7 +36,7 @@ def check_here(place: str) -> None:
     log_to_stderr()
     line = sys.stdin.buffer.readline()
     if not line:
-        return  # the other process was ended
+        return  # The other process has ended, so there is no order.
     order = msgspec.json.decode(line, type=CheckOrder)
     result = carry_out(order, folder, confined=confined)
     (folder / RESULT).write_bytes(msgspec.json.encode(result))

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nekro_core.plugins.installation.inspection import python_files
+from nekro_core.tools.examples import all_examples
 from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 from nekro_core.tools.tool import Tool, Visibility
 
@@ -61,7 +62,7 @@ def tool_advice(
 ) -> Iterator[PluginProblem]:
     """Find missing examples, long docstrings and parameters without a description. ``costs`` has
     the number of tokens of each tool in a prompt. ``can_teach`` is false for a plugin written for
-    another bot: its format has no examples."""
+    another bot, because its format has no examples."""
     if can_teach:
         yield from _untaught(tools)
     for tool, cost in zip(tools, costs, strict=True):
@@ -88,7 +89,7 @@ def _untaught(tools: Sequence[Tool]) -> Iterator[PluginProblem]:
     """Yield one warning for all tools that have no example in one of the languages."""
     missing: dict[str, list[str]] = {}
     for tool in tools:
-        taught = {example.language for example in tool.examples}
+        taught = {example.language for example in all_examples(tool)}
         languages = ", ".join(language for language in LANGUAGES if language not in taught)
         if languages and tool.visibility is Visibility.VISIBLE and tool.for_small_models:
             missing.setdefault(languages, []).append(tool.name)

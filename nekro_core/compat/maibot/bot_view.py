@@ -78,9 +78,9 @@ class BotView:
         return instances.get(account, "") if account else next(iter(instances.values()), "")
 
     def instance_on(self, platform: str, account: str = "") -> str:
-        """Return the instance of an account, for a platform by MaiBot's name. If the bot's own
-        adapter and a plugin's gateway both have such an account, the bot's own adapter is taken.
-        See `instance_of`."""
+        """Return the instance of an account. ``platform`` is MaiBot's name for the account's
+        platform. If the bot's own adapter and a plugin's gateway both have such an account, the
+        bot's own adapter is taken. See `instance_of`."""
         found = (self.instance_of(adapter, account) for adapter in adapters_of(platform))
         return next(filter(None, found), "")
 

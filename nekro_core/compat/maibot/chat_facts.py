@@ -1,5 +1,5 @@
-"""Remembers data that MaiBot plugins read about a chat and that messages have no field for: the
-group's name, and the values that a gateway sent with the newest message."""
+"""Remembers data about a chat that MaiBot plugins read, and for which messages have no field. These
+are the group's name, and the values that a gateway sent with the newest message."""
 
 import math
 from collections import OrderedDict

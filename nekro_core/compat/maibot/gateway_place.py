@@ -17,7 +17,7 @@ class GatewayPlace:
     """The adapter and account of a gateway.
 
     ``adapter`` and ``account`` decide the chats in which the gateway's messages arrive. ``shared``
-    is true if another adapter sends to these chats; the gateway then only adds received messages.
+    is true if another adapter sends to these chats. Then the gateway only adds received messages.
     ``beside`` is the name of the bot's own adapter of the same platform; it is empty if there is
     none.
     """

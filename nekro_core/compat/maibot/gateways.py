@@ -70,8 +70,8 @@ class GatewayPorts:
     """The parts of the bot that gateways use.
 
     The adapter of a gateway is added to ``adapters`` under the name in its `GatewayPlace`, unless
-    the place is shared. ``own_adapters`` are the names of the bot's own adapters; the adapter of a
-    gateway for one of their platforms gets another name. ``inbound`` accepts the messages from
+    the place is shared. ``own_adapters`` are the names of the bot's own adapters. If a gateway is
+    for one of their platforms, its adapter gets another name. ``inbound`` accepts the messages from
     gateways; if it is None, the messages are refused. ``on_online`` is called when a gateway
     connects. ``received_media`` stores the media of the messages; if it is None, ``Services.media``
     stores them.

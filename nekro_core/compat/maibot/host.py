@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 
 class MaiBotHost:
-    """A `PluginKind` for MaiBot plugins. Open it, pass it to `PluginRegistry.open`, then `attach`
-    the registry.
+    """A `PluginKind` for MaiBot plugins. Open the host, pass it to `PluginRegistry.open`, then
+    `attach` the registry.
 
     The SDK is imported when the first plugin is loaded.
     """

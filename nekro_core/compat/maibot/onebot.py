@@ -88,11 +88,13 @@ async def call_action(
 async def call_onebot_api(call: CapabilityCall, api: OneBotApi, given: Mapping[str, Any]) -> Any:
     """Answer ``ctx.api.call`` of one of the adapter's APIs.
 
-    Some plugins give the fields of the action in ``params``, others give them directly. Raises
-    `CapabilityError` if the action acts on a chat other than the chat of the running handler and
-    the operator does not allow this. If the call fails, returns what `ResultForm` says for this
-    case. Raises `CapabilityError` instead if a call with `RESPONSE` got no response, or if the
-    plugin named the action and does not get the whole response.
+    Some plugins give the fields of the action in ``params``, others give them directly. If the
+    platform refuses or the account does not answer, the return value is the one that `ResultForm`
+    names for a failure.
+
+    Raises `CapabilityError` in three cases. The action acts on a chat other than the chat of the
+    running handler, and the operator does not allow this. A call with `RESPONSE` got no response.
+    Or a call with `DATA` or `ITEMS` failed, and the plugin itself named the action.
     """
     fields = {key: value for key, value in given.items() if key != "params"}
     if isinstance(params := given.get("params"), Mapping):
@@ -148,8 +150,8 @@ def _fields_of(action: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 async def _account_for(call: CapabilityCall, fields: Mapping[str, Any]) -> tuple[str, str]:
     """The account that carries out the action, and its instance. If the handler's chat is on
-    OneBot, this is the account of the chat; otherwise the connected account that has a chat with
-    the group or person; otherwise the first connected account."""
+    OneBot, this is the account of the chat. Otherwise it is the connected account that has a chat
+    with the group or person. If there is none, it is the first connected account."""
     store, handler = call.bot.store, current_call()
     if handler is not None and store.accounts.adapter_of(handler.ctx.chat.instance) == ADAPTER:
         account = store.accounts.of(handler.ctx.chat.instance)
@@ -221,7 +223,7 @@ def _may_read(call: CapabilityCall, path: Path) -> bool:
     if any(path.is_relative_to(folder.resolve()) for folder in own):
         return True
     if path.is_relative_to(call.bot.services.data_dir.resolve()):
-        return False  # another plugin's file, or the bot's
+        return False  # the file belongs to another plugin or to the bot
     return path.is_relative_to(Path(tempfile.gettempdir()).resolve())
 
 

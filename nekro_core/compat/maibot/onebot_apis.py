@@ -99,13 +99,14 @@ _ACTIONS: Mapping[str, str] = MappingProxyType(
         "unknown_action": "unknown",
     }
 )
-"""For each API whose last word is not the name of its OneBot action, the name of the action."""
+"""Maps the last word of an API's name to the name of its OneBot action, if the two differ."""
 
 
 class ResultForm(Enum):
-    """What a call returns. `RESPONSE`: OneBot's whole response (``status``, ``retcode``, ``data``,
-    ...), also if the platform refuses. `DATA`: only the response's ``data``, a dict; None if the
-    call fails. `ITEMS`: only the response's ``data``, a list; an empty list if the call fails."""
+    """What a call returns. With `RESPONSE`, it returns OneBot's whole response (``status``,
+    ``retcode``, ``data``, ...), also if the platform refuses. With `DATA`, it returns only the
+    response's ``data``, a dict, or None if the call fails. With `ITEMS`, it returns only the
+    response's ``data``, a list, or an empty list if the call fails."""
 
     RESPONSE = auto()
     DATA = auto()

@@ -116,8 +116,8 @@ def tool_of(
 
 
 def visibility_of(metadata: Mapping[str, Any]) -> Visibility:
-    """Return the visibility of a tool: the one that ``visibility`` names; otherwise ``VISIBLE`` if
-    it is a ``core_tool``; otherwise ``DEFERRED``, so that only a search finds the tool."""
+    """Return the visibility that ``visibility`` names. If it names none, return ``VISIBLE`` for a
+    ``core_tool``. Return ``DEFERRED`` for any other tool, so that only a search finds the tool."""
     named = str(metadata.get("visibility") or "").strip().lower()
     if named in tuple(Visibility):
         return Visibility(named)

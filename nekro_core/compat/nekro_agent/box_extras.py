@@ -1,5 +1,5 @@
-"""Provides names that plugins for nekro-agent promise to the model: in the box of its chat there
-are the variable ``_ck``, the functions ``send_msg_text`` and ``send_msg_file``, and the folder
+"""Provides the names that plugins for nekro-agent promise to the model. The box of a chat has the
+variable ``_ck``, the functions ``send_msg_text`` and ``send_msg_file``, and the folder
 ``./shared``."""
 
 from pathlib import PurePosixPath

@@ -33,7 +33,7 @@ class CallbackTimer:
     shown: LegacyTimer
     task: asyncio.Task[Any] | None = None
     forget: Callable[[], None] = lambda: None
-    """Removes the undo step of the plugin."""
+    """Removes the plugin's undo step for this timer."""
 
     def stop(self) -> None:
         """End the task. The function is not called."""

@@ -292,7 +292,8 @@ FACADES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nekro_agent.tools.onebot_util": _ONEBOT_UTIL,
         "nekro_agent.tools.path_convertor": (f"{_COMPAT}.tools.path_convertor",),
         # The bot's vector store, with the names of Qdrant's client. If the real package is
-        # installed, the real package is imported. The bot's store accepts its objects too.
+        # installed, it is imported instead. The bot's store also accepts the objects of the real
+        # package.
         "qdrant_client": (
             *_of(f"{_VECTORS}.client", "AsyncQdrantClient QdrantClient"),
             f"{_VECTORS}.models as models",

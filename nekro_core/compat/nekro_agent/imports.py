@@ -106,8 +106,8 @@ class _Offers:
 
     def anywhere(self, module: str, name: str) -> object:
         """Find an object by its name in all facades. ``module`` is the module from which the plugin
-        imports the name. This module does not offer the name or is not in the table: some plugins
-        import a name from a module that has itself only imported the name. Raises `ImportError`."""
+        imports the name. This module does not offer the name or is not in the table. Some plugins
+        import a name from a module that only imported the name itself. Raises `ImportError`."""
         where = self.where(name)
         if where:
             logger.info("{} does not offer {}: it is imported from {}", module, name, where)

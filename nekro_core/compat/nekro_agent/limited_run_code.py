@@ -1,5 +1,5 @@
-"""``limited_run_code``, with which plugins run code in the box of a chat, and the types of its
-arguments."""
+"""Offers ``limited_run_code``, with which plugins run code in the box of a chat, and the types of
+its arguments."""
 
 from typing import Any
 
@@ -50,8 +50,8 @@ async def limited_run_code(
 
     Args:
         code_run_data: Has the code to run, in ``code_content``.
-        from_chat_key: The chat. If empty, the chat of ``ctx``; without ``ctx``, the chat of
-            ``chat_message``; without both, the chat of the plugin's call.
+        from_chat_key: The chat. If it is empty, the first of these is used: the chat of ``ctx``,
+            the chat of ``chat_message``, the chat of the plugin's call.
         output_limit: Maximum number of characters of the shortened output. If the output is longer,
             its middle is left out.
         chat_message: The message that asks for the run. The code acts for the message's author.

@@ -1,5 +1,5 @@
-"""``message_service``, with which plugins for nekro-agent write to a chat, inside and outside of
-tool calls."""
+"""Offers ``message_service``, with which plugins for nekro-agent write to a chat, inside and
+outside of tool calls."""
 
 from typing import Any
 

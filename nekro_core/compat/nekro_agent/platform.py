@@ -1,4 +1,4 @@
-"""Adapters and accounts with the names of nekro-agent."""
+"""Offers adapters and accounts under the names of nekro-agent."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -52,8 +52,8 @@ class LegacyAdapter:
         )
 
     async def get_user_info(self, user_id: str, *_: Any, **__: Any) -> PlatformUser:
-        """A person, with the name that the database has for the person. It is looked up for one
-        account of this adapter after another."""
+        """A person, with the name that the database has for the person. The name is looked up for
+        one account of this adapter after another."""
         users, name = current_host().store.users, ""
         for instance in self._instances():
             name = name or await users.name(instance, str(user_id))

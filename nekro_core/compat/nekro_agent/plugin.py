@@ -20,8 +20,8 @@ from nekro_core.tools.problem import PluginProblem, ProblemSeverity
 class LegacyNekroPlugin(NekroPlugin):
     """A plugin written for nekro-agent, which accepts what `NekroPlugin` refuses.
 
-    - The author and the module name may be any text. The key has forms of them that are valid in a
-      key (`author_key`, `module_key`).
+    - The author and the module name may be any text. The plugin's key contains forms of both that
+      are valid in a key (`author_key`, `module_key`).
     - The first parameter of a handler is the context whatever its name, and a result of kind
       ``AGENT`` or ``BEHAVIOR`` may have any type.
     - The model reads the text of an error that a handler raises itself
@@ -50,8 +50,8 @@ class LegacyNekroPlugin(NekroPlugin):
             self.save_config(config)
 
     def _read_config(self, config_class: type[ConfigBase], path: Path | None) -> ConfigBase:
-        """See `Configured`. A field without a default may have no value yet: the plugin is loaded,
-        and the list of plugins tells the operator what to set."""
+        """See `Configured`. A field without a default may have no value yet. The plugin is loaded
+        all the same, and the list of plugins tells the operator what to set."""
         config = config_class.load_filled(path)
         self.problems[:] = [each for each in self.problems if each.message not in self._unset]
         self._unset = {

@@ -48,7 +48,8 @@ class ConfigService:
 
 async def save_plugin_config(plugin_key: str, values: Mapping[str, Any]) -> bool:
     """Change settings of a plugin and write them to its file. ``plugin_key`` is
-    ``author.module_name``; both may be written as in the plugin's code. Returns True.
+    ``author.module_name``. The caller may write the author and the module name as the plugin's code
+    writes them, or as the bot's key of the plugin has them. Returns True.
 
     Raises `UnknownPlugin` for a plugin that is not loaded, and `InvalidValue` for a setting that
     does not exist or cannot have the value. In both cases nothing changes.

@@ -146,7 +146,8 @@ class _LegacyTortoise(TortoiseContext):
 
 
 _used: list[_LegacyTortoise] = []
-"""The state, once for each running bot of the process. Tortoise has only one place for it."""
+"""All running bots of the process share one state, because Tortoise has only one place for it. This
+list has the state once for each of these bots."""
 
 
 def offer_connection() -> Callable[[], Awaitable[None]] | None:

@@ -80,9 +80,9 @@ async def set_timer(
         callback: Called at the time; at once if the time is past.
 
     Returns:
-        True if the timer was set or timers were deleted. False if there are too many timers or, for
-        a timer that is stored, if the time is past or the text is empty or too long. The log says
-        the reason.
+        True if the timer was set or timers were deleted. False if there are too many timers. Also
+        False for a timer that is stored if its time is past, or if its text is empty or too long.
+        The log says the reason.
 
     Raises:
         ToolFailure: The chat is not allowed, or the bot has no timers.

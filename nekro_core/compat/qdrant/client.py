@@ -47,10 +47,10 @@ class AsyncQdrantClient:
     file; `close` closes it.
 
     The methods accept the objects of this package and of ``qdrant_client.models``. They ignore
-    unknown options. They raise `VectorError`, which is a `ValueError`: `NoCollection` for a
-    collection that does not exist, `BadVector` for a vector, id or payload that cannot be stored. A
-    vector has 1 to 65,536 finite numbers, an id is an integer or a text of 1 to 256 characters, a
-    payload is JSON of at most 1,000,000 characters.
+    unknown options. They raise `VectorError`, which is a `ValueError`. Two subclasses are
+    `NoCollection`, for a collection that does not exist, and `BadVector`, for a vector, id or
+    payload that cannot be stored. A vector has 1 to 65,536 finite numbers. An id is an integer or a
+    text of 1 to 256 characters. A payload is JSON of at most 1,000,000 characters.
 
     Args:
         location: ``":memory:"``, or an address, which is then used as ``url``.
@@ -542,7 +542,7 @@ def _kind(config: Any) -> tuple[int, Distance]:
 
 
 def _rows(points: Any) -> Iterable[tuple[PointId, Any, dict[str, Any]]]:
-    if hasattr(points, "ids"):  # qdrant_client.models.Batch
+    if hasattr(points, "ids"):  # it is a `qdrant_client.models.Batch`
         payloads = points.payloads or [None] * len(points.ids)
         for point, vector, payload in zip(points.ids, points.vectors, payloads, strict=True):
             yield point, vector, payload or {}

@@ -174,8 +174,9 @@ class FieldCondition(_Model):
         key: The field. ``author.name`` is the field ``name`` in the field ``author``.
         match: `MatchValue`, `MatchAny`, `MatchExcept` or `MatchText`.
         range: A `Range`.
-        is_empty: If True, the field must be missing, null or an empty list; if False, it must not.
-        is_null: If True, the field must be null; if False, it must not.
+        is_empty: If True, the field must be missing, null or an empty list. If False, the field
+            must have another value.
+        is_null: If True, the field must be null. If False, the field must not be null.
     """
 
     key: str

@@ -31,7 +31,8 @@ class Visit:
         person_id: The person's number, which does not change with their name; 0 for the owner's
             token, which belongs to no person.
         session_id: The number of the browser's session; 0 for a program with a token.
-        look_again: Reads again who uses this session or token; returns None if it no longer works.
+        look_again: Reads again who uses this session or token. Returns None if the session or token
+            no longer works.
     """
 
     actor: Actor
@@ -172,6 +173,7 @@ def session_key(session_secret: str, access_token: str) -> bytes:
 
 
 def cookie_name(session_secret: str) -> str:
-    """Return the name of the session cookie. Browsers share cookies between the ports of a host, so
-    each bot has its own name, and two bots on a host do not overwrite each other's session."""
+    """Return the name of the session cookie. Browsers share cookies between the ports of a host. So
+    each bot has its own name for the cookie. Otherwise two bots on a host would overwrite each
+    other's session."""
     return "nekro_session_" + hashlib.sha256(session_secret.encode()).hexdigest()[:8]

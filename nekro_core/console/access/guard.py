@@ -173,8 +173,8 @@ def _too_many() -> Response:
 
 def _plugins_refusal(visit: Visit) -> Response | None:
     """Return a refusal if the person may not open plugins' pages. The pages check no roles
-    themselves, and a request to any of their addresses may change something, so they need the role
-    of an operator."""
+    themselves, and a request to any of their addresses may change something. So people need the
+    role of an operator."""
     actor = visit.actor
     if actor.role.allows(AccessRole.OPERATOR) and actor.in_scope("plugins", acts=True):
         return None
@@ -229,8 +229,8 @@ def _is_ours(path: str) -> bool:
 
 
 def _bounds_bodies(scope: Scope) -> bool:
-    """Return True if the handler of the path limits the size of bodies itself. Only adapters'
-    routes outside of the web site do not."""
+    """Return True if the handler of the path limits the size of bodies itself. Only the handlers of
+    adapters' routes outside of the web site do not limit it."""
     path = routed_path(scope)
     return scope["type"] != "http" or _is_ours(path) or _within(path, WEBHOOKS)
 

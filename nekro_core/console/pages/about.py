@@ -8,7 +8,7 @@ from nekro_core.console.view import View
 from nekro_core.console.widgets import heading, local_time
 
 _LINK_TO_FILE = re.compile(r"\[([^\]]+)\]\((?!https?://)[^)]*\)")
-"""A Markdown link whose address is a file's path."""
+"""Finds Markdown links that lead to a file of the source code and not to a web address."""
 
 
 async def about_page(view: View) -> None:

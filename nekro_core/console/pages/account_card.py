@@ -22,13 +22,13 @@ _KINDS = {
 
 
 class AccountCard:
-    """An account.
+    """The card of one account.
 
     Args:
         view: The opened page.
-        platform: Its platform.
-        status: Its present state.
-        dialogs: The forms.
+        platform: The account's platform.
+        status: The account's present state.
+        dialogs: Shows the forms of the account's settings and its connection test.
     """
 
     def __init__(

@@ -75,6 +75,6 @@ def _readable(value: str) -> str:
     """Return a value of the log for people: a text without quotes, any other value as JSON."""
     try:
         read = json.loads(value)
-    except ValueError:  # the value was cut off
+    except ValueError:  # The value was cut off, so it is not JSON.
         return value
     return read if isinstance(read, str) else value

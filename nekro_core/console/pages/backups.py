@@ -173,7 +173,7 @@ def _draw_backup(
 async def _ask_restore(
     view: View, backup: BackupView, progress: ui.element, refresh: Callable[[], Any]
 ) -> None:
-    """Say exactly what a restore does, and ask."""
+    """Say exactly what the restore of a backup does, and ask whether to prepare it."""
     with ui.dialog() as dialog, ui.card().classes("nc-dialog"):
         ui.label(view.say("backups.restore_ask", name=backup.name)).classes("nc-dialog-title")
         ui.label(view.say("backups.restore_what", time=local_time(backup.made))).classes("nc-lines")

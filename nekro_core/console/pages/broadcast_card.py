@@ -34,7 +34,7 @@ _WRITABLE = (AnnouncementState.RUNNING, AnnouncementState.INTERRUPTED)
 
 
 class BroadcastCard:
-    """A message to several chats.
+    """The card of a message to several chats.
 
     Args:
         view: The opened page.

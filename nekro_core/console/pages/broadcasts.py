@@ -23,7 +23,8 @@ _PAGE = 20
 _LOOK_S = 1.0
 """Seconds between two reads of the list while a message is being sent."""
 _QUIET_LOOKS = 5
-"""While no message is being sent, the list is read only once in this many times `_LOOK_S`."""
+"""While no message is being sent, the time between two reads of the list is this many times
+`_LOOK_S`."""
 
 
 class Broadcasts:
@@ -59,7 +60,7 @@ class Broadcasts:
             self._draw_cards(found)
         for each in found:
             card = self._cards.get(each.announcement_id)
-            if card is not None:  # the list may have been drawn anew meanwhile
+            if card is not None:  # The card is missing if the list was drawn anew meanwhile.
                 await card.show(each)
         self._busy = any(each.state is AnnouncementState.RUNNING for each in found)
         self._older.set_visibility(self._number <= len(found) < MOST_KEPT)

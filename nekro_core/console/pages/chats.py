@@ -16,7 +16,8 @@ _NEWEST = 5
 """Number of chats that are read again after an event. More than this many chats rarely change at
 the same time."""
 _PAUSE_S = 0.1
-"""Pause between two updates, so that a busy bot does not keep the browser busy."""
+"""Seconds between two updates of the list. The pause keeps a busy bot from keeping the browser
+busy."""
 STATE_KINDS = {ChatState.ON: "good", ChatState.OBSERVE: "warn", ChatState.OFF: "bad"}
 
 
@@ -70,7 +71,7 @@ class _ChatList:
                 anyio.create_task_group() as tasks,
             ):
                 tasks.start_soon(self._draw_changes)
-                self._changed.set()  # also draw what came before the loop
+                self._changed.set()  # Also draw the changes that came before this loop began.
                 async for event in events:
                     if isinstance(event, Recorded):
                         self._changed.set()

@@ -27,7 +27,7 @@ _BROWSER_S = 5.0
 
 
 class ConnectDialog:
-    """The values and lines to enter in the platform's program.
+    """The dialog with the values and lines that an operator enters in the platform's program.
 
     Args:
         view: The opened page.
@@ -43,7 +43,8 @@ class ConnectDialog:
         self._platform, self._account = platform, account
 
     async def show(self) -> None:
-        """Show the dialog. Returns when the account is online, or the dialog is closed."""
+        """Show the dialog. Returns when the account is online, paused or removed, or when the
+        dialog is closed."""
         view, platform, account = self._view, self._platform, self._account
         with self._place:
             origin = await ui.run_javascript("location.origin", timeout=_BROWSER_S)
@@ -61,7 +62,8 @@ class ConnectDialog:
         await self._wait(dialog, seen)
 
     def _draw_lines(self, origin: str) -> Callable[[], Awaitable[None]]:
-        """Draw the place of the lines to enter. Returns a function that shows the lines there."""
+        """Draw an empty area for the lines to enter. Returns a function that shows the lines in
+        it."""
         view, platform, account = self._view, self._platform, self._account
         address = ui.input(view.say("platforms.address"), value=origin)
         address.props("outlined dense").classes("nc-wide")
@@ -91,7 +93,8 @@ class ConnectDialog:
         return show_lines
 
     async def _wait(self, dialog: ui.dialog, seen: ui.element) -> None:
-        """Show the account's state until it is online or the dialog is closed."""
+        """Show the account's state until the account is online, paused or removed, or the dialog is
+        closed."""
         limit = 0.05  # the first state is shown at once
         while _is_open(dialog):
             try:

@@ -211,6 +211,9 @@ def _draw_model(view: View, shown: _BotState) -> None:
     if state.phase is EmbeddedPhase.DOWNLOADING:
         said = view.say("home.model_downloading", percent=state.done)
         _draw_problem(view, said, view.say("home.model_downloading_hint"), "models")
+    if state.phase is EmbeddedPhase.READING:
+        said = view.say("home.model_reading", percent=state.done)
+        _draw_problem(view, said, view.say("home.model_reading_hint"), "models")
 
 
 def _draw_problem(view: View, said: str, hint: str, page: str) -> None:

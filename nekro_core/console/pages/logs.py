@@ -51,7 +51,7 @@ class _LiveLog:
         self.search(self._wanted, min(self.shown + _FIRST_LINES, _MOST_LINES))
 
     def pause(self, paused: bool) -> None:
-        """Hold new lines back, or show them."""
+        """If ``paused``, collect new lines without showing them. Otherwise show them."""
         self.paused = paused
         self.show_new()
 

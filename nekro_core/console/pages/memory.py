@@ -1,4 +1,5 @@
-"""Draws the page of what the bot remembers: notes, summaries, links between chats, documents."""
+"""Draws the page of what the bot remembers: notes, summaries and documents. It also shows the links
+between chats. Linked chats share their notes and documents."""
 
 import base64
 from collections.abc import Callable
@@ -51,7 +52,7 @@ async def memory_page(view: View) -> None:
 
 
 async def _draw_chats(view: View, chosen: ui.select, refresh: Refresh) -> None:
-    """Draw the chats of which something is remembered, and the links between them."""
+    """Draw the chats about which the bot remembers something, and the links between these chats."""
     rows = await view.operator.memory.chats(view.actor)
     if not rows:
         empty(view, "memory.nothing")

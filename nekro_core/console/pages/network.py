@@ -149,7 +149,8 @@ class _NetworkPage:
     async def _remove(self, table: EgressTable) -> None:
         view, tables = self._view, self._rules.tables if self._rules else ()
         boxes = [each.box for each in tables if each.owner == table.owner and each.box]
-        if not table.box and boxes:  # this cannot be undone
+        # The audit log cannot undo the removal of several tables, so ask the person.
+        if not table.box and boxes:
             question = view.say("network.remove_ask", owner=table.owner)
             details = view.say("network.remove_boxes", boxes=", ".join(boxes))
             button = view.say("network.remove")

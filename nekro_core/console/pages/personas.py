@@ -143,8 +143,8 @@ class _Library:
 
 
 class _Editor:
-    """An open persona. ``name`` is empty for a new persona; ``revision`` is the revision that is
-    shown."""
+    """The editor of one persona. ``name`` is empty if the persona is new. ``revision`` is the
+    revision whose text is shown."""
 
     def __init__(self, view: View, name: str, text: str, revision: int, library: _Library) -> None:
         self._view, self._area = view, view.operator.personas

@@ -15,8 +15,8 @@ from nekro_core.operator.roles import AccessRole
 _LOOK_S = 2.0
 """Seconds between two reads of the accounts."""
 _LOOKS = 5
-"""The platforms are read only at each fifth read of the accounts, because this reads the files of
-their manifests."""
+"""The platforms are read only at each fifth read of the accounts, because reading the platforms
+means reading the files of all manifests."""
 _KINDS = {PlatformState.RUNNING: "good", PlatformState.FAILED: "bad"}
 
 
@@ -29,8 +29,9 @@ async def platforms_page(view: View) -> None:
 
 
 class _PlatformList:
-    """The platforms. They are drawn again only if a platform or account was added or removed. A new
-    state of an account is written into its card, so that the keyboard's focus does not move."""
+    """The platforms. They are drawn again only if a platform has changed, or an account was added
+    or removed. A new state of an account is written into its card, so that the keyboard's focus
+    does not move."""
 
     def __init__(self, view: View) -> None:
         self._view, self._area = view, view.operator.platforms

@@ -238,7 +238,8 @@ class ConfigurationTab:
             view.tell(view.say("plugins.loaded_again"))
 
     async def _suggestions(self) -> Mapping[str, Sequence[str]]:
-        """Get the names to offer for texts. A person who may not list such names gets none."""
+        """Get the names of model groups and personas, which the form offers for texts. A person who
+        may not list these names gets none."""
         view = self._view
         try:
             models = [each.group for each in await view.operator.models.all(view.actor)]

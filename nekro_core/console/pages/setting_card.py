@@ -36,8 +36,8 @@ class SettingCard:
         self._area, self._actor = view.operator.settings, view.actor
         self._editing = False
         self._card = ui.element("article").classes("nc-card nc-setting")
-        # Not passed to `props` as text: a name can have any characters, because operators choose
-        # the names of models.
+        # Set this property directly, and not as text through `props()`: a name can have any
+        # characters, because operators choose the names of models.
         self._card.props["data-setting"] = info.name
         self._draw()
 

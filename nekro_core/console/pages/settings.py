@@ -23,7 +23,8 @@ async def settings_page(view: View) -> None:
 
 
 class _SettingsPage:
-    """The shown settings. Typed values stay when a setting changes meanwhile."""
+    """The settings on the page. If a setting changes while a person types a value for it, the typed
+    value stays."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -83,7 +84,8 @@ class _SettingsPage:
         ]
         listed = {each.name for each in infos}
         for name, card in [*self._cards.items()]:
-            if name not in listed and not card.editing:  # typed values stay
+            # Keep the card of a setting in which the person types.
+            if name not in listed and not card.editing:
                 self._cards.pop(name).delete()
         self._nothing.set_visibility(not infos)
         with self._rows:
@@ -95,8 +97,8 @@ class _SettingsPage:
                 self._cards[info.name].move_to(place)
 
     def _fits(self, info: SettingInfo, words: str) -> bool:
-        """Return whether a setting has these words in its name, variable or description, in the
-        language of the page or in English."""
+        """Return whether a setting has these words in its name, environment variable or
+        description, in the language of the page or in English."""
         texts = (info.name, info.variable, info.description, help_of(info, self._view.language))
         return words in "\n".join(texts).casefold()
 

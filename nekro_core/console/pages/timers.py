@@ -14,7 +14,8 @@ from nekro_core.store import TimerRow
 
 _READ_AGAIN_S = 5.0
 _AT_ONCE = 50
-"""How many timers are drawn until the person wants more. 200 of them take half a second."""
+"""How many timers are drawn at first; a button draws as many more. Drawing 200 timers takes half a
+second."""
 
 
 async def timers_page(view: View) -> None:

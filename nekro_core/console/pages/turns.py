@@ -4,6 +4,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 from nicegui import ui
 
 from nekro_core.console.turn_parts import amount, duration, ending, stop_text
@@ -14,9 +16,10 @@ from nekro_core.system.errors import NekroError
 
 _PAGE = 50
 _LOOK_S = 3.0
-_NEW = 8
-"""How many new turns a look expects. If there are more, it reads a whole page."""
 """Seconds between two reads of the newest turns."""
+_NEW = 8
+"""Such a read asks for this many of the newest turns, and also for the turns that still run. If all
+of these turns are new, a whole page is read."""
 
 
 async def turns_page(view: View) -> None:
@@ -84,7 +87,7 @@ def _choice(view: View, key: str, found: dict[str, str], value: str) -> ui.selec
 def _seconds(written: str | None) -> float:
     try:
         return datetime.fromisoformat(written or "").astimezone().timestamp()
-    except ValueError:  # Empty, or an incomplete date.
+    except ValueError:  # The text is empty, or an incomplete date.
         return 0.0
 
 
@@ -98,37 +101,39 @@ class _LiveTurns:
         self._view = view
         self._cards: dict[int, ui.element] = {}
         self._shown: dict[int, TurnView] = {}
+        self._drawing = anyio.Lock()
         self._rows = ui.element("div").classes("nc-list")
         self._more = ui.button(view.say("frame.older"), on_click=self._older)
         self._more.props("flat no-caps").classes("nc-more")
 
     async def refresh(self) -> None:
         """Read the first page again."""
-        try:
-            found = await self._read(0)
-        except NekroError as error:
-            self._view.show_error(error)
-            return
-        self._clear()
-        with self._rows:
-            if not found:
-                empty(self._view, "turns.nothing")
-        self._append(found)
+        async with self._drawing:
+            try:
+                found = await self._read(0)
+            except NekroError as error:
+                self._view.show_error(error)
+                return
+            await self._draw_page(found)
 
     async def look(self) -> None:
         """Show what has changed since the last call."""
-        try:
-            found = await self._read(0, self._looked_at())
-            if found and not any(each.turn_id in self._shown for each in found):
-                found = await self._read(0)
-        except NekroError:
-            # The next call may succeed. If a filter is wrong, `refresh` has shown the error.
-            return
-        if not self._shown or (found and not any(each.turn_id in self._shown for each in found)):
-            if found:
-                self._clear()
-                self._append(found)
-            return
+        async with self._drawing:
+            try:
+                found = await self._read(0, self._looked_at())
+                if found and not any(each.turn_id in self._shown for each in found):
+                    found = await self._read(0)
+            except NekroError:
+                # The next call may succeed. If a filter is wrong, `refresh` has shown the error.
+                return
+            if not found:
+                return
+            if any(each.turn_id in self._shown for each in found):
+                self._update(found)
+            else:
+                await self._draw_page(found)
+
+    def _update(self, found: list[TurnView]) -> None:
         for each in reversed(found):
             if each.turn_id not in self._shown:
                 if each.turn_id < max(self._shown):
@@ -143,29 +148,37 @@ class _LiveTurns:
                 self._fill(each)
 
     def _looked_at(self) -> int:
-        """How many of the newest turns can have changed: those that are new, and those that ran at
-        the last look. Reading the whole page every three seconds would slow the turns down."""
+        """Return how many of the newest turns to read: enough for new turns and for the turns that
+        ran at the last look. Only these can have changed. Reading the whole page every three
+        seconds would slow the running turns down."""
         newest = [self._shown[each] for each in sorted(self._shown, reverse=True)[:_PAGE]]
         running = [place for place, each in enumerate(newest, 1) if not each.ended]
         return min(max([_NEW, *(place + _NEW for place in running)]), _PAGE)
 
     async def _older(self) -> None:
-        self._append(await self._read(min(self._shown, default=0)))
+        async with self._drawing:
+            await self._append(await self._read(min(self._shown, default=0)))
 
     async def _read(self, before: int, limit: int = _PAGE) -> list[TurnView]:
         given = {**self.wanted(), "before": before, "limit": limit}
         found: list[TurnView] = await self._view.operator.turns.list.invoke(self._view.actor, given)
         return found
 
-    def _clear(self) -> None:
+    async def _draw_page(self, found: list[TurnView]) -> None:
         self._rows.clear()
         self._cards.clear()
         self._shown.clear()
+        if not found:
+            with self._rows:
+                empty(self._view, "turns.nothing")
+        await self._append(found)
 
-    def _append(self, found: list[TurnView]) -> None:
-        with self._rows:
-            for each in found:
+    async def _append(self, found: list[TurnView]) -> None:
+        for each in found:
+            with self._rows:
                 self._draw(each)
+            # A card takes a millisecond or two: let the turns that run go on between two cards.
+            await anyio.lowlevel.checkpoint()
         self._more.set_visibility(len(found) >= _PAGE)
 
     def _draw(self, turn: TurnView) -> None:

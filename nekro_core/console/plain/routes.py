@@ -13,7 +13,8 @@ from nekro_core.operator.http_routes import API, Route
 
 
 def plain_routes(operator: OperatorHost) -> list[tuple[APIRouter, str]]:
-    """Make the routers. Each is returned with its area, as the scopes of API tokens name it."""
+    """Make the routers. Each router is returned with the name of its area, which the scopes of API
+    tokens use."""
     found = [
         (moved_outbox(), "outbox"),
         (moved_plugins(), "plugins"),

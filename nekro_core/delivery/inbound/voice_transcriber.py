@@ -27,7 +27,7 @@ _MOST_WAITING = 8
 """Maximum number of voices of one chat that wait or are being transcribed. Further voices count as
 a flood and are not transcribed."""
 _TRIED = 1000
-"""Maximum number of records that the bot remembers as tried, so that it does not pay again for a
+"""The bot remembers this many records whose transcription it tried. So it does not pay again for a
 record whose transcription failed."""
 _UNPLAYABLE = frozenset({"audio/silk", "audio/amr"})
 """Types that neither browsers nor Python can read. They are converted to WAV even if there is no

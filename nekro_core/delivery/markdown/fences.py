@@ -1,4 +1,4 @@
-"""Finds blocks of code that a cut through a text has left open."""
+"""Finds the block of code that is still open at the place where a text is cut."""
 
 import re
 

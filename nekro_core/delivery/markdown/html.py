@@ -38,8 +38,8 @@ _FORMULA_CHARS = 1_000
 def html_from_markdown(source: str, *, formulas: bool = True) -> str:
     """Turn Markdown into HTML.
 
-    The result has only tags and attributes of a fixed list, without scripts, styles, pictures and
-    frames. Links lead to addresses of the web or of mail, in a new window.
+    The result has only the tags and attributes of a fixed list. The list has no scripts, styles,
+    pictures or frames. Links lead to addresses of the web or of mail, in a new window.
 
     Args:
         source: The text, as a model wrote it. It may be hostile.
@@ -109,8 +109,8 @@ class _Writer:
             case "root" | "inline":
                 written = self._inside(node)
             case "paragraph" if node.hidden:
-                # The parser hides the paragraphs in a list without empty lines. They get no
-                # ``<p>``, which would make space between the items.
+                # In a list without empty lines, the parser marks the paragraphs as hidden. A hidden
+                # paragraph is written without ``<p>``, which would make space between the items.
                 written = f"{self._inside(node)}\n"
             case _:
                 written = self._element(node)
@@ -134,8 +134,8 @@ class _Writer:
         if self._formulas and len(source) <= _FORMULA_CHARS:
             from latex2mathml.converter import convert  # noqa: PLC0415 - 30 ms, seldom needed
 
-            # The library copies the words of ``\\text{...}`` as they are, so no tag may be in these
-            # words.
+            # The library copies the words of ``\\text{...}`` into the HTML as they are. So replace
+            # ``<`` and ``>``, which could make a tag.
             safe = source.replace("<", r"\lt ").replace(">", r"\gt ")
             try:
                 return convert(safe, display="block" if block else "inline")

@@ -1,10 +1,11 @@
 """Parses the Markdown that models write. Text that only looks like Markdown stays text.
 
 People and models write ``snake_case``, ``2 * 3``, ``~~`` as a long vowel, faces such as ``>_<`` and
-``¯\\_(ツ)_/¯``. So this is CommonMark with tables and formulas, but without the parts that such
-texts would trigger by accident: emphasis with underscores, text that is struck out, code by
-indentation, headings by underlining, references, HTML, and entities such as ``&lt;``. A quote needs
-a space after its ``>``, and a backslash only protects characters that are markup here.
+``¯\\_(ツ)_/¯``. So this module reads CommonMark with tables and formulas, but without the
+markup that such texts would contain by accident: emphasis with underscores, text that is struck
+out, code by indentation, headings by underlining, references, HTML, and entities such as ``&lt;``.
+A quote needs a space after its ``>``, and a backslash only protects characters that are markup
+here.
 """
 
 import re
@@ -32,7 +33,7 @@ _SCHEMES = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 _HINT = re.compile(
     r"[*`#|$]|\\[(\[]|\]\(|<(?:https?|mailto):|^\s*(?:>|[-+]|\d+[.)])\s", re.MULTILINE
 )
-"""This pattern is found in each text that has markup. A text without a match is not parsed."""
+"""Each text with markup matches this pattern. A text that does not match is not parsed."""
 
 
 def parse_markdown(source: str) -> SyntaxTreeNode | None:
@@ -52,7 +53,7 @@ def parse_markdown(source: str) -> SyntaxTreeNode | None:
 
 
 _UNMARKED = frozenset({"root", "paragraph", "inline", "text", "softbreak"})
-"""The nodes of a text without markup."""
+"""The kinds of nodes that a text without markup has."""
 
 
 def is_web_address(address: str) -> bool:
@@ -85,8 +86,8 @@ def _emphasis_with_stars(state: StateInline, silent: bool) -> bool:
 
 
 def _escaped_mark(state: StateInline, silent: bool) -> bool:
-    """Take a backslash and the markup character after it as text, or a formula between ``\\(`` and
-    ``\\)`` or between ``\\[`` and ``\\]``."""
+    """Read what begins with a backslash: a markup character that the backslash protects, or a
+    formula between ``\\(`` and ``\\)`` or between ``\\[`` and ``\\]``."""
     at = state.pos
     if state.src[at] != "\\" or at + 1 >= state.posMax or state.src[at + 1] not in _PROTECTED:
         return False

@@ -100,7 +100,7 @@ def tables_as_code(source: str) -> str:
 
 
 class _Writer:
-    """Writes the parts of a syntax tree. ``plain`` says that no platform will show the styles."""
+    """Writes the parts of a syntax tree. ``plain`` is true if the platform shows no styles."""
 
     def __init__(self, *, plain: bool) -> None:
         self._plain = plain
@@ -221,7 +221,8 @@ class _Writer:
 
 
 def _margin(source: str) -> str:
-    """Return the spaces before a text. After a mention, they separate the text from the name."""
+    """Return the spaces at the beginning of a text. They are kept, because they separate the text
+    from a mention before it."""
     return source[: len(source) - len(source.lstrip(" "))]
 
 

@@ -75,7 +75,8 @@ class Fetcher:
     async def fetch(
         self, url: str, *, reach: FetchPolicy | None = None, key: Hashable = None
     ) -> bytes:
-        """Fetch the bytes of a URL. Fetches of one ``key`` share a limit. Raises `NotFetched`."""
+        """Fetch the bytes of a URL. Fetches with the same ``key``, which is usually a chat, share
+        the limit `PER_CHAT`. Raises `NotFetched`."""
         scheme = url.partition(":")[0].lower()
         match scheme:
             case "base64":
@@ -98,7 +99,7 @@ class Fetcher:
     def _decode(self, text: str) -> bytes:
         self._check_size(len(text) * 3 // 4 - 2)
         try:
-            # Some senders break the base64 text into lines or leave its padding out.
+            # Some senders break the base64 text into lines, or leave out the ``=`` at its end.
             compact = "".join(text.split())
             return self._checked(
                 base64.b64decode(compact + "=" * (-len(compact) % 4), validate=True)
@@ -121,7 +122,8 @@ class Fetcher:
             raise NotFetched(f"not there within {settings.fetch_s:g} s") from None
         except httpx.TimeoutException:
             raise NotFetched(f"the server said nothing for {settings.silent_s:g} s") from None
-        # ValueError: "idna" raises it for names such as "xn--", and httpx does not convert it.
+        # `ValueError` is listed, because the package idna raises it for names such as "xn--", and
+        # httpx does not convert it.
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ssl.SSLError, ValueError) as error:
             words = str(error) or type(error).__name__
             raise NotFetched(f"cannot be fetched: {words}") from None
@@ -194,8 +196,9 @@ class Fetcher:
             self._client = httpx.AsyncClient(
                 trust_env=False,  # `environment_proxy` chooses the proxy of each request
                 timeout=self._settings.silent_s,
-                # Reuse no connection: each connection was checked and encrypted for one host name.
-                # `KeyedLimiter` and `CapacityLimiter` limit the number of connections.
+                # Do not reuse connections, because each was checked and encrypted for one host
+                # name. Their number is not limited here: `KeyedLimiter` and `CapacityLimiter` limit
+                # it.
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
             )
         return self._client

@@ -35,7 +35,7 @@ class FetchPolicy(Protocol):
 class PrivateHost:
     """A host that the operator allows although its address is not public.
 
-    ``port`` is None for an entry of the older form, which names no port.
+    ``port`` is None if the entry names no port. Such entries have an older form.
     """
 
     host: str
@@ -139,9 +139,10 @@ class ChatFetchPolicy:
     """The policy for URLs of one chat. It allows the hosts that the chat's boxes may reach, and
     never this machine.
 
-    ``told`` says whether the chat's code named the host. If a plugin chose the host, no rule is
-    needed, but the host must be on the internet. ``spend`` counts the traffic and raises
-    `TrafficBudgetExceeded`. ``refused`` is called with each refused destination and the reason.
+    ``told`` is true if the chat's code named the host. If a plugin chose the host, ``told`` is
+    false: then no rule is needed, but the host must be on the internet. ``spend`` counts the
+    traffic and raises `TrafficBudgetExceeded`. ``refused`` is called with each refused destination
+    and the reason.
     """
 
     def __init__(

@@ -65,7 +65,7 @@ class MediaStore:
         self._used: dict[ChatKey, int] = {}
         self._converter = converter or MediaConverter()
         self._own_converter = converter is None
-        # Only one thread at a time writes files and counts quotas.
+        # With this limiter, only one thread at a time writes files and counts quotas.
         self._one = CapacityLimiter(1)
 
     async def __aenter__(self) -> Self:
@@ -212,7 +212,9 @@ class MediaStore:
         return gone
 
     def _let_go(self, paths: list[Path], before: float) -> int:
-        self._used.clear()  # sizes are measured again when media are stored
+        # The sizes of the chats' folders are no longer right. They are measured again when media
+        # are stored.
+        self._used.clear()
         return delete_expired(paths, before=before)
 
     def _inside(self, chat_key: ChatKey, path: str) -> Path | None:
@@ -227,7 +229,8 @@ class MediaStore:
             return _nothing(name, "empty", url=url)
         mime, ending = sniff(data[:HEAD])
         if mime == _SVG and expect == "image":
-            # Models and most platforms show no SVG. A posted file stays as it is.
+            # Models and most platforms cannot read SVG, so a picture becomes a PNG. An SVG that was
+            # sent as a file is not converted.
             try:
                 drawn = await self._converter.draw_svg(data)
             except MediaError as error:
@@ -256,8 +259,8 @@ class MediaStore:
     async def _place(
         self, chat_key: ChatKey, data: bytes, mime: str, ending: str, wanted: str
     ) -> tuple[Path, str, str]:
-        """Store the bytes. Returns the path, the digest, and why the bytes were refused; empty if
-        they were stored. Raises `OSError`."""
+        """Store the bytes. Returns the path, the digest, and the reason why the bytes were refused.
+        The reason is empty if they were stored. Raises `OSError`."""
         digest = (await to_thread.run_sync(hashlib.sha256, data)).hexdigest()
         folder = self._folder / chat_key.file_name
         path = folder / f"{digest[:32]}.{ending}"

@@ -43,8 +43,8 @@ _GRAVEST = (
     DeliveryState.SENDING,
     DeliveryState.SENT,
 )
-"""If a message needs several platform calls, the message gets the first state of this list that one
-of the calls has."""
+"""States, most serious first. If a message needs several platform calls, it gets the first state of
+this list that one of the calls has."""
 
 Send = Callable[[ChatKey, Segments], Awaitable[tuple[Receipt, ...]]]
 
@@ -142,8 +142,9 @@ class _Announcement:
 
 
 class Announcements:
-    """The announcements. An async context manager. Each announcement is a file of JSON lines: first
-    a line with its text and chats, then a line for each change of its state.
+    """Sends announcements and keeps their outcomes. An async context manager. Each announcement is
+    a file of JSON lines: first a line with its text and chats, then a line for each change of its
+    state.
 
     Args:
         folder: The folder of the files.

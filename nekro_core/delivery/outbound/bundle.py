@@ -27,8 +27,8 @@ from nekro_core.delivery.adapter import Capabilities
 from nekro_core.delivery.outbound.split import split
 
 _DEPTH = 8
-"""Levels of nested bundles that are quoted. A deeper bundle becomes a line with its number of
-messages."""
+"""Maximum depth of nested bundles that are quoted. A deeper bundle becomes one line, which says how
+many messages it has."""
 
 
 def unbundled(segments: Iterable[Segment], can: Capabilities) -> Segments:

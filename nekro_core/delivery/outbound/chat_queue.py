@@ -52,7 +52,8 @@ class ChatQueue:
 
     def __init__(self, chat_key: ChatKey, settings: DeliverySettings) -> None:
         self.chat_key = chat_key
-        self.ready_lock = anyio.Lock(fast_acquire=True)  # a free lock needs no checkpoint
+        # With this argument, no other task runs while a free lock is taken.
+        self.ready_lock = anyio.Lock(fast_acquire=True)
         self.window = RateWindow((settings.sends_per_window, settings.window_s))
         self.parked: deque[OutgoingCall] = deque()
         self.users = 0

@@ -83,9 +83,10 @@ class DeliveryLedger:
     def open(
         self, chat_key: ChatKey, pieces: Sequence[Piece], *, run_id: str, record: bool
     ) -> tuple[list[OutgoingCall], Awaitable[Any]]:
-        """Queue one row for each piece of a message, and the message's record, for the database.
-        Rows and record are queued when this method returns. Returns the calls, and an awaitable
-        that ends when the rows are stored. A piece that cannot be sent begins as ``rejected``."""
+        """Make a row for each piece of a message and, if ``record`` is true, a record for each
+        piece. When this method returns, all of them are in the queue of the database. Returns the
+        calls, and an awaitable that ends when the rows are stored. A piece that cannot be sent
+        begins as ``rejected``."""
         store, now = self._store, self.clock()
         account = store.accounts.of(chat_key.instance)
         sender = Sender(account.account if account else "")
@@ -150,7 +151,8 @@ class DeliveryLedger:
         # An earlier outcome that is not written yet must not overwrite this state.
         self._unwritten.pop(entry.row.delivery_id, None)
         marked = self._store.deliveries.mark(entry.row, DeliveryState.SENDING)
-        # The row itself may still be queued; then the row and this state share a commit.
+        # The row itself may still be in the queue of the database. Then the row and this state are
+        # stored in one commit.
         await self.stored(entry)
         await marked
         entry.row = replace(entry.row, state=DeliveryState.SENDING)

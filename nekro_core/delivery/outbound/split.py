@@ -38,8 +38,8 @@ better than a good place in the first half, because many small pieces are worse 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The segments of one platform call. ``problem`` says why they cannot be sent; empty if they
-    can."""
+    """The segments of one platform call. ``problem`` says why they cannot be sent; it is empty if
+    they can be sent."""
 
     segments: Segments
     problem: str = ""
@@ -110,7 +110,8 @@ class _Splitter:
             head, text = text[:place], text[place:]
             fence = open_fence(head) if markdown else ""
             if fence:
-                # Close the block of code in this message, and open it again in the next one.
+                # The cut is inside a block of code. Close the block in this message, and open it
+                # again in the next one.
                 mark = fence[: len(fence) - len(fence.lstrip("`~"))]
                 head, text = f"{head.rstrip()}\n{mark}", f"{fence}\n{text.lstrip(chr(10))}"
             else:
@@ -155,7 +156,7 @@ def _visible(segments: Iterable[Segment]) -> bool:
 
 def _prefix(text: str, room: int, measure: Callable[[str], int]) -> int:
     """Return how many characters of a text fit into ``room``, counted as the platform counts them;
-    at least 1. A longer text must never have a smaller ``measure``."""
+    at least 1. ``measure`` must never return a smaller number for a longer text."""
     if measure is len:
         return room
     return (

@@ -62,7 +62,7 @@ class ManagedAccount(Generic[Settings]):
                 # There must be no await between these two lines: `AccountManager.found` promises
                 # that `run` has begun when it returns.
                 await connector.run(self.settings, self.monitor)
-        except Exception as error:  # noqa: BLE001 - the other accounts go on
+        except Exception as error:  # noqa: BLE001 - an error must not end the other accounts
             logger.exception("{}: account {} ended", self.adapter, self.monitor.key)
             self.monitor.failed(f"an unexpected error ended it: {error!r}")
         finally:

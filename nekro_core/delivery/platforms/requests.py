@@ -166,11 +166,11 @@ class ContactRequests:
         )
 
     def platforms(self) -> dict[str, bool]:
-        """Say of each adapter whether it hands over requests.
+        """Say for each adapter whether it passes such requests to the bot.
 
         Returns:
-            The adapters' names in alphabetical order, each with True if the adapter hands over
-            requests.
+            The adapters' names in alphabetical order, each with True if the adapter passes requests
+            to the bot.
         """
         return {
             name: isinstance(adapter, SupportsRequests)

@@ -20,7 +20,8 @@ _MAX_TEXT = 1000
 _MAX_HEADER = 256 * 1024 * 1024
 """Maximum number of bytes of a header. The lists of tokens of large models have 10 MB."""
 _NUMBERS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
-"""The types of numbers, as characters of `struct`."""
+"""Maps the number of each numeric type in GGUF to the character that `struct` uses for this
+type."""
 _TEXT, _LIST = 8, 9
 _CACHE_BYTES = 2
 """Bytes of one number in the model's cache: llama.cpp stores keys and values as 16-bit floats."""

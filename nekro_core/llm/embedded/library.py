@@ -53,7 +53,7 @@ class ModelFile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineMemory:
     """The memory of this machine in bytes: the whole memory, and the part that programs can still
-    get. 0 if it is not known."""
+    get. A number is 0 if it is not known."""
 
     total: int
     available: int
@@ -146,7 +146,8 @@ class ModelFiles:
         return await self._install(partial, path, wanted, report)
 
     async def remove(self, name: str) -> None:
-        """Delete a file. It may be only partly downloaded. Raises `WeightsError` and `OSError`."""
+        """Delete a file, even if it is only partly downloaded. Raises `WeightsError` and
+        `OSError`."""
         path = self._folder / _checked_name(name)
         partials = [*self._folder.glob(f".{path.name}.*.part")]
         if not path.is_file() and not partials:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import anyio
+from loguru import logger
 from pydantic import SecretStr
 
 from nekro_core.llm.embedded.fetch import ensure_weights
@@ -27,7 +28,9 @@ from nekro_core.llm.model import (
 from nekro_core.llm.settings import LLMSettings
 
 _NAME = "embedded"
-_MOMENT_S = 2.0
+_MOMENT_S = 0.5
+_PIECE_MESSAGES = 8
+"""Number of messages that are read before the progress is told: about 130 tokens, 1 to 3 s."""
 _FIRST_TOKEN_S = 300.0
 """Maximum wait for the first token, in seconds. Reading a prompt that is not cached takes 30 s on
 two slow cores, and the request may have to wait for other requests."""
@@ -40,6 +43,8 @@ class EmbeddedPhase(StrEnum):
     """It is not loaded. The next request loads it."""
     DOWNLOADING = "downloading"
     LOADING = "loading"
+    READING = "reading"
+    """It reads its instructions, and answers with short prompts meanwhile."""
     READY = "ready"
     FAILED = "failed"
 
@@ -52,8 +57,8 @@ class EmbeddedState:
         phase: What it is doing.
         file: The name of its file; empty while it is not known.
         reason: Why it failed, or what is downloaded.
-        done: Downloaded bytes.
-        total: Bytes of the download; 0 if there is none.
+        done: Downloaded bytes, or pieces of the instructions that it has read.
+        total: All bytes of the download, or all pieces; 0 if there is neither.
     """
 
     phase: EmbeddedPhase = EmbeddedPhase.IDLE
@@ -64,7 +69,7 @@ class EmbeddedState:
 
     @property
     def share(self) -> float:
-        """The share of the download that is done, from 0 to 1."""
+        """The share of the download or of the reading that is done, from 0 to 1."""
         return min(1.0, self.done / self.total) if self.total else 0.0
 
 
@@ -104,6 +109,8 @@ class EmbeddedModel:
         self._slots: dict[str, int] = {}
         self._asked = 0
         self._reading = anyio.CancelScope()
+        self._beginnings = frozenset[str]()
+        self._unread = frozenset[str]()
 
     def _client(self, slot: int) -> HttpChatModel:
         settings = LLMSettings(
@@ -120,13 +127,14 @@ class EmbeddedModel:
     @property
     def profile(self) -> ModelProfile:
         """Return the profile: the model accepts a grammar and wants the short prompt; it accepts no
-        pictures and no sound."""
-        return self._profile
+        pictures and no sound. While `prepare` runs, it says which beginnings are not read."""
+        return replace(self._profile, unread=self._unread)
 
     @property
     def state(self) -> EmbeddedState:
         """Return what the model is doing, for example whether it is ready."""
-        if self._state.phase is EmbeddedPhase.READY and not self._server.running:
+        working = (EmbeddedPhase.READING, EmbeddedPhase.READY)
+        if self._state.phase in working and not self._server.running:
             return replace(self._state, phase=EmbeddedPhase.IDLE)
         return self._state
 
@@ -153,7 +161,8 @@ class EmbeddedModel:
                 phase=EmbeddedPhase.FAILED, file=self._file.name, reason=str(error)
             )
             raise
-        self._state = EmbeddedState(phase=EmbeddedPhase.READY, file=self._file.name)
+        if self._state.phase is not EmbeddedPhase.READING:
+            self._state = EmbeddedState(phase=EmbeddedPhase.READY, file=self._file.name)
 
     def _tell(self, progress: DownloadProgress) -> None:
         self._state = EmbeddedState(
@@ -169,17 +178,58 @@ class EmbeddedModel:
         from a file that an earlier start saved, or let the model read the prompt.
 
         A request that arrives meanwhile interrupts the reading. When no request is being answered,
-        the reading continues where it stopped.
+        the reading continues where it stopped. The cache keys that are not read yet are in
+        `profile`, so that requests can be short.
         """
-        await self.start()
+        self._beginnings = self._unread = frozenset(each.cache_key for each in likely)
+        try:
+            await self.start()
+            await self._read_all(likely)
+        finally:
+            self._beginnings = self._unread = frozenset()
+            if self._state.phase is EmbeddedPhase.READING:
+                self._state = replace(self._state, phase=EmbeddedPhase.READY, done=0, total=0)
+
+    async def _read_all(self, likely: Sequence[ChatRequest]) -> None:
         assert self._file is not None
-        for request in likely:
-            name = self._readings.name_of(self._file, self._settings.context_tokens, request)
-            slot = self._slot(request.cache_key)
-            if not await self._readings.load(slot, name):
-                while not await self._read(request):  # noqa: ASYNC110 - no event says "idle"
+        left = [each for each in likely if not await self._load(each)]
+        pieces = {each.cache_key: _pieces(each) for each in left}
+        done, total = 0, sum(map(len, pieces.values()))
+        for request in left:
+            self._give_up_other_slots()
+            for piece in pieces[request.cache_key]:
+                self._state = EmbeddedState(
+                    phase=EmbeddedPhase.READING, file=self._file.name, done=done, total=total
+                )
+                while not await self._read(piece):  # noqa: ASYNC110 - no event says "idle"
                     await anyio.sleep(_MOMENT_S)
-                await self._readings.save(slot, name)
+                done += 1
+            await self._readings.save(self._slot(request.cache_key), self._name_of(request))
+            self._unread -= {request.cache_key}
+            logger.info("the embedded model has read {:.0%} of its instructions", done / total)
+        # A short prompt may have taken the slot of a beginning.
+        self._give_up_other_slots()
+        for request in likely:
+            if request.cache_key not in self._slots:
+                await self._load(request)
+
+    def _give_up_other_slots(self) -> None:
+        """Free the slots of short prompts."""
+        kept = self._beginnings
+        self._slots = {key: slot for key, slot in self._slots.items() if key in kept}
+
+    async def _load(self, request: ChatRequest) -> bool:
+        """Load the cache of a prompt that an earlier start saved. False if there is none."""
+        if not await self._readings.has(name := self._name_of(request)):
+            return False
+        if not await self._readings.load(self._slot(request.cache_key), name):
+            return False
+        self._unread -= {request.cache_key}
+        return True
+
+    def _name_of(self, request: ChatRequest) -> str:
+        assert self._file is not None
+        return self._readings.name_of(self._file, self._settings.context_tokens, request)
 
     async def _read(self, request: ChatRequest) -> bool:
         """Let the model read the beginning of a prompt into the prompt's slot. Returns False if a
@@ -232,12 +282,26 @@ class EmbeddedModel:
         slot = self._slots.pop(cache_key, None)
         if slot is None:
             unused = set(range(SLOTS)) - set(self._slots.values())
-            slot = min(unused) if unused else self._slots.pop(next(iter(self._slots)))
+            slot = min(unused) if unused else self._take_slot()
         self._slots[cache_key] = slot
         return slot
+
+    def _take_slot(self) -> int:
+        """Take the slot that was not used for the longest time."""
+        key = next(iter(self._slots))
+        if key in self._beginnings:
+            self._unread |= {key}
+        return self._slots.pop(key)
 
     async def aclose(self) -> None:
         """Close the connections and end the process."""
         for client in self._clients:
             await client.aclose()
         await self._server.aclose()
+
+
+def _pieces(request: ChatRequest) -> list[ChatRequest]:
+    """Return the request with more and more of its messages. Each ends with a message of a person,
+    as the whole does, so the model can read them one after another."""
+    ends = range(_PIECE_MESSAGES, len(request.messages), _PIECE_MESSAGES)
+    return [*(replace(request, messages=request.messages[:end]) for end in ends), request]

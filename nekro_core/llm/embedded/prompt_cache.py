@@ -19,7 +19,7 @@ from nekro_core.llm.model import ChatRequest
 
 _KEPT = 6
 """Maximum number of files on disk: enough for the current and the previous version of the prompt in
-three languages. A file has 30 MB."""
+three languages. A file has 8 MB."""
 _ANSWER_S = 30.0
 _READABLE = 0o600
 
@@ -39,6 +39,10 @@ class PromptCache:
         for message in request.messages:
             digest.update(repr(message).encode())
         return f"{digest.hexdigest()[:32]}.reading"
+
+    async def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return await anyio.Path(self.folder / name).exists()
 
     async def load(self, slot: int, name: str) -> bool:
         """Load a file into the slot. False if there is no such file or the server refuses it."""

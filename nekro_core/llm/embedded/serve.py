@@ -45,7 +45,8 @@ def _start(order: dict[str, Any]) -> Any:
     # the default size, 2,048 tokens, would take half a minute.
     parameters.n_batch = parameters.n_ubatch = 128
     parameters.n_parallel = order["slots"]
-    parameters.cache_ram_mib = 0  # no further cache: the bot chooses the slot of each prompt
+    # A further cache is not needed, because the bot chooses the slot of each prompt.
+    parameters.cache_ram_mib = 0
     parameters.slot_save_path = order["readings"]
     parameters.sleep_idle_seconds = order["idle_unload_s"] or -1
     for threads in (parameters.cpuparams, parameters.cpuparams_batch):
@@ -54,7 +55,7 @@ def _start(order: dict[str, Any]) -> Any:
     parameters.fit_params = False
     parameters.ui = False
     parameters.endpoint_slots = False
-    parameters.verbosity = 1  # only errors
+    parameters.verbosity = 1  # Log only errors.
     return xllamacpp.Server(parameters)
 
 

@@ -93,7 +93,8 @@ class ModelServer:
         script = Path(__file__).with_name("serve.py")
         with log.open("wb") as errors:
             process = await anyio.open_process(
-                [sys.executable, "-P", str(script)],  # -P: no file of this folder shadows a library
+                # With -P, no file of this folder shadows a library.
+                [sys.executable, "-P", str(script)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -123,7 +124,8 @@ class ModelServer:
             "threads": self._settings.threads or _cores(),
             "slots": SLOTS,
             "context_tokens": SLOTS * self._settings.context_tokens,
-            # The server appends the file's name directly, so the slash is needed.
+            # The server puts the name of a file directly after this text, so the text must end with
+            # a slash.
             "readings": f"{self._readings}/",
             "idle_unload_s": self._settings.idle_unload_s,
         }

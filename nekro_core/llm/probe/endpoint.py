@@ -95,7 +95,7 @@ class _Probe:
         self._context: int | None = None
         self._spent = 0
         limits: dict[str, Any] = {
-            "vision": True,  # otherwise the picture would be replaced by a note
+            "vision": True,  # Without this, a note would replace the picture.
             "retries": 0,
             "connect_s": min(settings.connect_s, _NETWORK_S),
             "first_token_s": min(settings.first_token_s, _REQUEST_S),
@@ -246,7 +246,7 @@ class _Probe:
         self._say(ProbeStep.SPEED, FAILED, reason, "", advice, text=str(error))
 
     async def _see(self) -> None:
-        """Show the model a picture."""
+        """Show the model a picture of a number, and ask which number it is."""
         wanted = self._settings.vision
         try:
             request = await anyio.to_thread.run_sync(picture_request, self._number)
@@ -291,7 +291,8 @@ class _Probe:
             self._say(ProbeStep.FUNCTIONS, ABSENT, "not_called", code, "leave_code", error=why)
 
     async def _measure_context(self) -> None:
-        """Compare the size of the context that the endpoint reports with the setting."""
+        """Compare the size of the context in the settings with the size that the endpoint reports
+        or, if it reports none, with the size that the provider has published."""
         model, listing = self._settings.model, self._listing
         told = listing.contexts.get(model) or listing.contexts.get(f"models/{model}")
         code = "context_of_server"

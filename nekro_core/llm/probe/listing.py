@@ -58,7 +58,7 @@ def read_listing(body: Any, redact: Redactor) -> ModelListing | None:
 
 
 def _context_of(row: Mapping[str, Any]) -> int | None:
-    meta = row.get("meta")  # llama.cpp
+    meta = row.get("meta")  # llama.cpp sends the size in this field.
     places: Sequence[Any] = [row.get(name) for name in _CONTEXT_FIELDS]
     if isinstance(meta, Mapping):
         places = [*places, meta.get("n_ctx"), meta.get("n_ctx_train")]

@@ -151,5 +151,5 @@ async def _probe_tls(stream: ByteStream, way: _Way, limit_s: float) -> ProbeResu
         return result(FAILED, "certificate", "check_certificate", host=way.host, error=why)
     except (ssl.SSLError, OSError, anyio.BrokenResourceError, anyio.EndOfStream):
         return result(FAILED, "no_tls", "write_http_or_check_port", host=way.shown)
-    version = wrapped.extra(TLSAttribute.tls_version)  # noqa: S610 - no Django
+    version = wrapped.extra(TLSAttribute.tls_version)  # noqa: S610 - not a method of Django
     return result(OK, "encrypted", host=way.host, version=str(version))

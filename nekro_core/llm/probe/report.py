@@ -41,7 +41,7 @@ class ProbeResult:
 
     Attributes:
         step: The step.
-        verdict: The result.
+        verdict: The outcome of the step.
         reason: A stable word for a program, such as ``refused`` or ``certificate_expired``.
         text: What was found, as a sentence for people. It contains no secret.
         advice: What to do; empty if nothing is to be done.
@@ -78,7 +78,7 @@ class ProbeResult:
 
         Args:
             step: The step.
-            verdict: The result.
+            verdict: The outcome of the step.
             reason: A stable word for a program.
             code: The key of the text in `TEXTS`; empty if ``text`` is a server's own words.
             advice: The key of the advice in `ADVICE`; empty if there is none.

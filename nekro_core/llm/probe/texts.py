@@ -50,7 +50,8 @@ TEXTS: Mapping[str, str] = MappingProxyType(
         "not_tried": "an earlier step failed",
     }
 )
-"""The sentences that say what was found. If a server's own words say it, there is no code."""
+"""The sentences that say what was found. A result that is told in a server's own words has no
+code."""
 
 ADVICE: Mapping[str, str] = MappingProxyType(
     {

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from nekro_core.media.documents import DocumentText
-from nekro_core.memory.notes.similar import split_words
+from nekro_core.memory.words import split_words
 from nekro_core.store.knowledge_index import IndexedPiece
 
 PIECE_CHARS = 1_200
@@ -19,7 +19,8 @@ _MAX_HEADING = 200
 def indexed_pieces(document: DocumentText, *, markdown: bool) -> Iterator[IndexedPiece]:
     """Yield the pieces of a document, at most `MAX_PIECES`. A piece never contains text of two
     sections. This function blocks: 2,000,000 characters take about a second."""
-    # half a MiB of memory; only a bot with documents needs it
+    # Import the splitter here: it takes half a MiB of memory, and only a bot with documents needs
+    # it.
     from semantic_text_splitter import MarkdownSplitter, TextSplitter  # noqa: PLC0415
 
     splitter = (MarkdownSplitter if markdown else TextSplitter)(PIECE_CHARS)

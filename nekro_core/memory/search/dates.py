@@ -37,8 +37,8 @@ _MONTHS = {
 _MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + ")"
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _YEARS_BACK = 10
-"""Number of years. A month without a year means this month in each of the last ten years, including
-the present year."""
+"""A month without a year means this month in each of this many years: the present year and the
+years before it."""
 
 _DATE = re.compile(r"\b((?:19|20)\d\d)[-/.](\d{1,2})[-/.](\d{1,2})\b")
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
@@ -146,7 +146,8 @@ def _dates_in(text: str, today: date) -> Iterator[tuple[date, date]]:
         if pattern.search(text):
             yield _unit(today, unit, by)
     for match in _WEEKDAY.finditer(text):
-        # The last day before today with this weekday. If today has it, the day a week ago.
+        # Take the last day before today with this weekday. If today has this weekday, take the day
+        # a week ago.
         number = _WEEKDAYS.index(match["day"].lower())
         day = today - timedelta(days=(today.weekday() - number - 1) % 7 + 1)
         yield day, day + timedelta(days=1)

@@ -218,7 +218,8 @@ class MessageFinder:
             try:
                 hits = await hits_of(self._store, view, wanted)
             except StoreError as error:
-                # Raise it outside of the task group, which would wrap it in an exception group.
+                # Raise the error outside of the task group, which would wrap it in an exception
+                # group.
                 failure = error
         if failure is not None:
             raise failure

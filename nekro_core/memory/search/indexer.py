@@ -31,8 +31,8 @@ from nekro_core.store.search_pages import Postings, bucket_of, merge_pages, with
 
 NEWEST = 64
 """Number of the newest messages of a chat that are not put into a segment yet. A message may be
-stored a moment after a message with a higher number. If that one were in a segment, the late
-message would have no place in the index."""
+stored a moment after a message with a higher number. If the message with the higher number were
+already in a segment, the late message would have no place in the index."""
 _LOOK_S = 1.0
 """Seconds between two searches for new messages."""
 _SHARE = 4.0

@@ -105,7 +105,8 @@ def _made(word: str) -> str:
 
 @cache
 def _stemmer() -> Stemmer:
-    return Stemmer("english", 0)  # without the stemmer's own cache, because `_known` is one
+    # The 0 switches off the stemmer's own cache, because `_known` is a cache already.
+    return Stemmer("english", 0)
 
 
 @cache

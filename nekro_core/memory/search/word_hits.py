@@ -27,8 +27,8 @@ from nekro_core.store.search_pages import (
 from nekro_core.system.arrays import NDArray, np
 
 NEWEST_READ = 600
-"""Maximum number of messages outside of segments that a search reads, the newest. There are at most
-two hundred, unless the indexer is late."""
+"""A search reads at most this many messages that are not in a segment: the newest. Usually there
+are at most two hundred; there are more only if the indexer is late."""
 
 Positions: TypeAlias = "NDArray[np.int64]"
 Floats: TypeAlias = "NDArray[np.float32]"

@@ -90,7 +90,9 @@ class Summarizer:
         ``ahead``, some records that prompts still show are summarized too. Returns whether all
         summaries are made. Raises `NoQuickModel`, `AskedTooOften` and `StoreError`."""
         await self._summaries.mark_recalled_stale(chat_key)
-        self._model.require()  # else each turn would read 400 records that nobody summarizes
+        # Without this check, each turn would read 400 records although there is no model to
+        # summarize them.
+        self._model.require()
         goal = await self._goal(chat_key, before_seq) if ahead else before_seq - 1
         for _ in range(_MOST_A_PASS):
             work = await self._next(chat_key, before_seq, goal)

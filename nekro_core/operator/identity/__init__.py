@@ -37,12 +37,11 @@ class Identity:
     def of(
         cls, store: Store, *, session_key: bytes, session_s: float, clock: Callable[[], float]
     ) -> Self:
-        """Read the people from ``store``.
+        """Make the parts, which read and change the people in ``store``.
 
         Args:
             store: The open database.
-            session_key: The key of the sessions' hashes. If the key changes, all sessions have
-                ended.
+            session_key: The key of the sessions' hashes. If the key changes, all sessions end.
             session_s: Seconds for which a browser stays logged in.
             clock: Returns the time in seconds since 1970.
         """

@@ -26,7 +26,7 @@ _LONGEST = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenUse:
-    """A token that was offered, and its person."""
+    """A valid token that came with a request, and the person to whom it belongs."""
 
     person: ConsolePerson
     token: ConsoleToken
@@ -86,8 +86,8 @@ class ApiTokens:
         return secret, token
 
     async def find(self, secret: str) -> TokenUse | None:
-        """Get an offered token; None if it is not known, has expired, or its person is not
-        active."""
+        """Get the token that came with a request; None if it is not known, has expired, or its
+        person is not active."""
         if not secret.startswith(PREFIX) or len(secret) > _LONGEST:
             return None
         found = await self._tokens.find(_hash(secret), self._clock())

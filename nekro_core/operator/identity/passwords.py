@@ -28,8 +28,8 @@ _OF_NOBODY = (
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5IGhhcyB0aGlz$"
     "Vq7nZ0JmZ2S1yq0o5rYwq3dQm0b1c2V4a5X6y7Z8A9A"
 )
-"""A hash that fits no password. If the name is unknown, the offered password is checked against
-this hash, so that the answer takes as long as for a known name."""
+"""A hash that fits no password. If the name is unknown, the password of the login is checked
+against this hash, so that the answer takes as long as for a known name."""
 
 
 class PasswordHashing:

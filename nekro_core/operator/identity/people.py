@@ -72,8 +72,8 @@ class PeopleDirectory:
             owner = await self._people.first_owner()
             if owner is not None:
                 return owner
-            # If the name is taken, the next round tries another one. It is taken if two first links
-            # are opened at the same time, or if somebody with the owner's token has invited a
+            # If the name is taken, the next round tries another one. A name is taken if two first
+            # links are opened at the same time, or if somebody with the owner's token has invited a
             # person with this name.
             name = FIRST_OWNER if number == 1 else f"{FIRST_OWNER} {number}"
             with suppress(UniqueConflict):

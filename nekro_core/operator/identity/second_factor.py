@@ -22,7 +22,7 @@ _CODE_LETTERS = 16
 """Number of letters of a recovery code. They have 79 random bits, so even somebody with a stolen
 hash cannot guess the code."""
 _LONGEST_CODE = 64
-"""Number of characters of an offered code that are read; further characters are ignored."""
+"""Number of characters of an entered code that are read; further characters are ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class SecondFactor:
         """Make a new secret. It is used only after `confirm`; until then an earlier secret stays in
         use."""
         import pyotp  # noqa: PLC0415 - few people have a second factor
-        import segno  # noqa: PLC0415 - as above
+        import segno  # noqa: PLC0415 - few people have a second factor
 
         secret = pyotp.random_base32()
         if not await self._people.begin_second_factor(person.person_id, secret):
@@ -116,7 +116,7 @@ class SecondFactor:
         digits = code[:_LONGEST_CODE].replace(" ", "")
         if not secret or not (digits.isascii() and digits.isdecimal()):
             return 0
-        import pyotp  # noqa: PLC0415 - as above
+        import pyotp  # noqa: PLC0415 - few people have a second factor
 
         generator, now = pyotp.TOTP(secret), int(self._clock()) // STEP_S
         found = 0

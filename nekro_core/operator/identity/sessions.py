@@ -24,8 +24,7 @@ class LoggedIn:
 class SessionDirectory:
     """The browsers that are logged in.
 
-    Only a keyed hash of each session's cookie is stored. If the key changes, all sessions have
-    ended.
+    Only a keyed hash of each session's cookie is stored. If the key changes, all sessions end.
     """
 
     def __init__(

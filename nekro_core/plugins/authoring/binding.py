@@ -67,7 +67,8 @@ _acting: ContextVar[PluginOwner | None] = ContextVar("nekro_plugin_owner", defau
 
 @contextmanager
 def acting(owner: PluginOwner | None) -> Iterator[None]:
-    """Enter this around a plugin's code; with None, around code that belongs to no plugin."""
+    """Mark the code in the block as code of this plugin; with None, as code that belongs to no
+    plugin."""
     token = _acting.set(owner)
     try:
         yield
@@ -83,8 +84,9 @@ def loading(binding: PluginBinding, item: str = "local/by_hand") -> Iterator[Non
 
 
 _serving: list[PluginBinding] = []
-"""The running bots of this process. Used when a plugin's code runs without a call by a bot, for
-example in a NoneBot matcher or a library's callback. `serving` adds an entry and removes it."""
+"""The running bots of this process. `effective_binding` uses the list when a plugin's code runs
+without a call by a bot, for example in a NoneBot matcher or a library's callback. `serving` adds an
+entry and removes it."""
 
 
 @contextmanager

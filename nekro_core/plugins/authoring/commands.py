@@ -16,8 +16,8 @@ Handler = Callable[..., Awaitable[Any] | Any]
 
 
 class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
-    """Who runs a command in which chat. The bot fills it in; people choose only ``username`` and
-    ``text``.
+    """Says who runs a command, and in which chat. The bot sets all fields. People choose only the
+    values of ``username`` and ``text``.
 
     Attributes:
         user_id: The platform's id of the person.

@@ -252,8 +252,8 @@ class ConfigBase(BaseModel):
 
 
 def plain_values(model: BaseModel) -> dict[str, Any]:
-    """Return the values of a pydantic object as JSON values. Pydantic's own dump masks secrets;
-    here they are readable."""
+    """Return the values of a pydantic object as JSON values. Pydantic's own dump masks secrets; in
+    the result of this function they are readable."""
     values: dict[str, Any] = _in_clear(model, model.model_dump(mode="json"))
     return values
 
@@ -480,7 +480,8 @@ class Configured(ABC):
             self._took(self._config)
 
     def _read_config(self, config_class: type[ConfigBase], path: Path | None) -> ConfigBase:
-        """Read the configuration; if ``path`` is None, with the defaults. Raises `ConfigError`."""
+        """Read the configuration from a file. If ``path`` is None, it has the default values.
+        Raises `ConfigError`."""
         return config_class.load_config(path)
 
     def _took(self, config: ConfigBase) -> None:

@@ -65,7 +65,8 @@ from nekro_core.tools.outcome import (
 )
 
 LONGER_SIDE = 1568
-"""Pixels. Model providers scale larger pictures down, so sending more only costs more."""
+"""Maximum number of pixels of a picture's longer side. Model providers scale larger pictures down,
+so a larger picture only costs more."""
 
 _MAX_RECORDS = 500
 
@@ -634,7 +635,7 @@ class AgentCtx:
         except ChatKeyError as error:
             raise ToolFailure(str(error)) from None
         home = self.asked_in or self.chat
-        if is_no_chat(home):  # A webhook's call: the plugin chooses the chat, not a model.
+        if is_no_chat(home):  # In a webhook's call, the plugin chooses the chat, and not a model.
             if is_no_chat(key):
                 raise ToolFailure("a webhook has no chat: say which one, with chat_key=...")
             return key

@@ -37,6 +37,7 @@ class SandboxMethod:
         needs_chat: Whether the function sends to the chat or reads from it.
         visibility: Whether the prompt shows the function.
         confirms: Whether the result only confirms what was done.
+        examples: The text of more worked examples for small models.
     """
 
     method_type: SandboxMethodType
@@ -46,6 +47,7 @@ class SandboxMethod:
     needs_chat: bool = True
     visibility: Visibility = Visibility.VISIBLE
     confirms: bool = False
+    examples: str = ""
 
 
 class MsgSignal(IntEnum):

@@ -55,8 +55,8 @@ class UndoStack:
 
 
 class OwnedTasks:
-    """The tasks of one plugin. Unloading the plugin cancels those that still run and waits for
-    them."""
+    """The tasks of one plugin. When the plugin is unloaded, the tasks that still run are cancelled
+    and awaited."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner

@@ -8,7 +8,7 @@ from nekro_core.chat import EVERYONE, Author, Mention, Record, Text, plain_text
 from nekro_core.tools.outcome import ToolFailure
 
 _NUMBER = re.compile(r"(?:message +)?#?(?P<seq>[0-9]{1,18})")
-"""A record's number, as prompts show it."""
+"""Matches the number of a record, as prompts show it."""
 _LISTED = 10
 """Maximum number of people or messages that an error text lists, the newest."""
 _SHOWN = 40
@@ -25,7 +25,8 @@ def find_person(records: Sequence[Record], wanted: str, asker: Mention) -> Menti
     wanted = wanted.strip()
     if wanted not in people:  # on some platforms ids begin with @, so try the whole text first
         wanted = wanted.removeprefix("@").strip()
-    if wanted == EVERYONE:  # never allowed, even if people of the chat have mentioned everybody
+    # A mention of everybody is never allowed, even if people of the chat have used it.
+    if wanted == EVERYONE:
         raise ToolFailure("you cannot mention everybody: give the user ids of those you mean")
     if wanted and wanted in people:
         return Mention(wanted, people[wanted])

@@ -24,8 +24,8 @@ from nekro_core.tools.outcome import InvalidValue, ToolFailure
 MOST_ENTRIES = 4096
 """Maximum number of files and folders in a shared folder. Listing that many takes about 10 ms."""
 IN_USE_S = 600.0
-"""Seconds. A younger file is not deleted, because the call that made it may still need it. With the
-default settings, no call takes longer."""
+"""A file that is younger than this many seconds is not deleted, because the call that made it may
+still need it. With the default settings, no call takes longer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ _PREVIEW = 1000
 """Of an unfinished text, only this many characters at its end are shown, so that the text fits into
 one message on every platform."""
 _FAILED = " ⚠"
-"""Added to a text that stays unfinished. It is a sign, because the language of the text is not
-known."""
+"""This sign is added to a text that stays unfinished. It is not a word, because the language of the
+text is not known."""
 
 Render = Callable[[Any], str | Segment | Sequence[Segment]]
 Send = Callable[[Sequence[Segment]], Awaitable[tuple[Receipt, ...]]]

@@ -25,7 +25,8 @@ plugins."""
 _OF_A_CHAT = re.compile(r"-(private|group|channel)_")
 """Finds the name of a chat's folder below ``uploads``."""
 _NEKRO_ROOT = Path("/app")
-"""The folder of its container in which Nekro Agent runs. Plugins for it write below this folder."""
+"""The folder in which Nekro Agent runs in its container. Plugins for Nekro Agent write below this
+folder."""
 _CLOCK_S = 0.01
 """The time of a new file may be too early by this many seconds, because the kernel takes it from
 its last timer tick."""
@@ -52,7 +53,7 @@ def is_made_now(real: Path, text: str, data_dir: Path, began: float) -> bool:
     if not real.is_relative_to(data) and real.is_relative_to(Path(tempfile.gettempdir()).resolve()):
         return True
     parts = Path(text).parts
-    if ".." in parts or Path(os.path.abspath(text)) != real:  # noqa: PTH100 - links must show
+    if ".." in parts or Path(os.path.abspath(text)) != real:  # noqa: PTH100 - abspath keeps links
         return False
     if real.is_relative_to(data):
         return _is_of_a_plugin(data, real.relative_to(data).parts)

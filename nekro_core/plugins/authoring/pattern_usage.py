@@ -45,7 +45,7 @@ def _part(kind: Any, value: Any, names: dict[int, str]) -> str:
             return _repeated(least, most, _text(inner, names))
         case "ANY" | "NOT_LITERAL" | "CATEGORY" | "GROUPREF":
             return "…"
-    return ""  # the ends of the text, and assertions
+    return ""  # the ends of the text and other assertions: people type nothing for them
 
 
 def _one_of(parts: Iterable[Any]) -> str:

@@ -25,6 +25,7 @@ from nekro_core.plugins.authoring.effects import OwnedTasks, UndoStack
 from nekro_core.plugins.authoring.services import PluginDataStore
 from nekro_core.plugins.forms.configuration import PluginConfiguration
 from nekro_core.system.errors import NekroError
+from nekro_core.tools.examples import read_examples
 from nekro_core.tools.problem import PluginProblem
 from nekro_core.tools.tool import Tool, Visibility
 
@@ -332,8 +333,9 @@ class NekroPlugin(Mounting, Configured):
         description: str = "",
         *,
         needs_chat: bool = True,
-        visibility: Literal["visible", "deferred", "hidden"] = "visible",
+        visibility: Literal["visible", "deferred", "unlisted", "hidden"] = "visible",
         confirms: bool = False,
+        examples: str | Path = "",
     ) -> Callable[[Function], Function]:
         """Offer an ``async def f(_ctx: AgentCtx, ...)`` to the AI. The decorator returns the
         function unchanged.
@@ -343,8 +345,9 @@ class NekroPlugin(Mounting, Configured):
         ``needs_chat=False``, other programs can call the function over MCP without choosing a chat;
         use it only if the function neither sends to the chat nor reads from it. The prompt shows a
         ``visible`` function in full. Of a ``deferred`` function it shows one line until the AI
-        searches for the function. A ``hidden`` function is not offered. Problems with the function
-        are reported after the plugin has been imported.
+        searches for the function. An ``unlisted`` function is not in the prompt, but code can call
+        it; the prompt of a small model has it if it has worked examples. A ``hidden`` function is
+        not offered. Problems with the function are reported after the plugin has been imported.
 
         ``confirms=True`` says that the result of a ``TOOL`` only confirms what was done. A model
         that calls functions natively is then not asked again only to read this result, if it has
@@ -355,23 +358,27 @@ class NekroPlugin(Mounting, Configured):
             name: A name for the AI, if it is an identifier.
             description: What the prompt says about the function.
             needs_chat: False if the function neither sends to the chat nor reads from it.
-            visibility: ``visible``, ``deferred`` or ``hidden``.
+            visibility: ``visible``, ``deferred``, ``unlisted`` or ``hidden``.
             confirms: Whether the result only confirms what was done.
+            examples: More worked examples for small models, written as in the docstring's
+                ``Example:`` section: their text, or the path of a UTF-8 text file, or of a folder
+                of ``.txt`` files. Other models do not see them.
 
         Returns:
             A decorator that gives the function back.
 
         Raises:
-            ValueError: There is no such type or visibility.
+            ValueError: There is no such type or visibility, or no readable file of examples.
         """
         kind = SandboxMethodType(method_type)
         seen = Visibility(visibility)
+        more = read_examples(examples)
 
         def mount(function: Function) -> Function:
             if hasattr(function, "__dict__"):
                 function.__dict__["_method_type"] = kind
             self.sandbox_methods.append(
-                SandboxMethod(kind, name, description, function, needs_chat, seen, confirms)
+                SandboxMethod(kind, name, description, function, needs_chat, seen, confirms, more)
             )
             self._changed()
             return function

@@ -1,8 +1,8 @@
 """Makes the two parts of a plugin's key from any texts.
 
 Authors of plugins for nekro-agent write their names freely: ``Momo-chan``, ``Nekro Gopher``. The
-key of a plugin is part of file names, of URLs and of settings, so it has only letters of ASCII,
-digits, ``_`` and ``-``.
+key of a plugin is part of file names, of URLs and of settings, so the key may have only ASCII
+letters, digits, ``_`` and ``-``.
 """
 
 import hashlib

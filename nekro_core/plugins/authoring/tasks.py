@@ -302,7 +302,7 @@ class TaskOwner(Protocol):
         """The running tasks of the plugin."""
 
     def acting(self) -> AbstractContextManager[None]:
-        """Enter this around the plugin's code."""
+        """Return a context to enter around the plugin's code."""
 
 
 OnTerminal = Callable[[TaskCtl], Any]

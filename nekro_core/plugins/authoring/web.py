@@ -57,7 +57,7 @@ class WebhookRequest:
     body: Any
     raw: bytes = field(repr=False)
     client: str = ""
-    """The sender's address. Behind a proxy it is the proxy's, unless
+    """The sender's address. Behind a proxy, it is the address of the proxy, unless
     ``NEKRO_WEB__TRUSTED_PROXIES`` names the proxy."""
 
 

@@ -61,7 +61,7 @@ class NativeConfiguration:
     def new_text(self, values: Mapping[str, Any]) -> str:
         """See `PluginConfiguration.new_text`."""
         path = self.path
-        # ruamel.yaml takes 10 ms; only a write needs it
+        # Import this here: ruamel.yaml takes 10 ms to import, and only a write needs it.
         from nekro_core.plugins.forms.yaml_files import changed_yaml  # noqa: PLC0415
 
         return changed_yaml(path.read_text("utf-8") if path.exists() else "", values)

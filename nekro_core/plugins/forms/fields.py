@@ -13,7 +13,7 @@ class FieldKind(StrEnum):
 
     TEXT = "text"
     MULTILINE = "multiline"
-    SECRET = "secret"  # noqa: S105 - the kind of a field
+    SECRET = "secret"  # noqa: S105 - this is not a password
     NUMBER = "number"
     BOOL = "bool"
     CHOICE = "choice"

@@ -1,6 +1,7 @@
 """Makes the fields of a form from a JSON schema.
 
-It understands the keywords of JSON Schema, and further keywords that authors of plugins add to the
+This module understands the keywords of JSON Schema, and further keywords that authors of plugins
+    add to the
 fields of their pydantic classes: the fields of `nekro_core.plugins.authoring.config.ExtraField`,
 and the keywords of MaiBot's configuration pages.
 """

@@ -114,7 +114,7 @@ class ActivePlugins:
     ) -> tuple[PromptInjection, ...]:
         """Get the texts that plugins add to the prompt, in the order of the plugins. A plugin that
         fails or exceeds its time limit adds nothing. Plugins whose keys are in ``asleep`` are
-        skipped, and those that are switched off in this chat."""
+        skipped, and so are plugins that are switched off in this chat."""
         choice = self._services.tool_choices.of(ctx.chat)
         plugins = [
             each

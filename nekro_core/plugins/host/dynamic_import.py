@@ -70,7 +70,8 @@ def dynamic_import_pkg(
     owner = current_owner()
     shelf = owner.binding.services.packages if owner and owner.binding.services else None
     if shelf is None or owner is None or requirements.is_in_python(wanted.name):
-        return importlib.import_module(module)  # a test or a script: nothing is installed
+        # Nothing is installed for a test or a script, or for a module of Python itself.
+        return importlib.import_module(module)
     if not shelf.has(wanted):
         need = requirements.PluginRequirement(wanted, owner.item)
         if can_wait():
@@ -98,7 +99,8 @@ def _on_the_loop() -> bool:
 
 
 def _fetch_behind(shelf: PackageFolder, owner: PluginOwner, need: "PluginRequirement") -> None:
-    """Install in a daemon thread. The package folder's lock makes other threads wait."""
+    """Install a package in a daemon thread, so that the caller need not wait. The lock of the
+    package folder makes sure that only one thread changes the folder at a time."""
 
     def fetch() -> None:
         try:

@@ -101,6 +101,7 @@ class PluginEntry:
             confirms=method.confirms,
             for_small_models=plugin.for_small_models,
             lenient=plugin.is_lenient,
+            examples=method.examples,
         )
         if described.tool is not None:
             own = str(self.item.folder or self.item.path) if plugin.is_lenient else ""

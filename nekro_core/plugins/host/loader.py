@@ -322,8 +322,8 @@ def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
 
 
 async def _in_thread(work: Callable[[], ModuleType], limit_s: float, name: str) -> ModuleType:
-    """Run ``work`` in a daemon thread. While a thread of anyio's pool runs, the process could not
-    end."""
+    """Run ``work`` in a daemon thread. A thread of anyio's pool would keep the process from ending
+    while ``work`` runs."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[tuple[ModuleType | None, BaseException | None]] = loop.create_future()
     context = contextvars.copy_context()
@@ -350,7 +350,7 @@ async def _in_thread(work: Callable[[], ModuleType], limit_s: float, name: str) 
             thread.start()
             result, error = await done
     except TimeoutError:
-        running = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - its documented use
+        running = sys._current_frames().get(thread.ident or 0)  # noqa: SLF001 - it is documented
         _interrupt(thread)
         raise _Hanging(traceback.extract_stack(running) if running else []) from None
     if error is not None:

@@ -81,7 +81,7 @@ async def dispatch_event(decision: MatcherDecision, handle: Callable[[], Awaitab
     token = _decision.set(decision)
     try:
         await handle()
-    except Exception:  # noqa: BLE001 - a stranger's matcher; its failure is its own
+    except Exception:  # noqa: BLE001 - a matcher's error does not concern us
         logger.exception("a NoneBot matcher failed")
     finally:
         _decision.reset(token)

@@ -58,7 +58,7 @@ class OwnPathImport:
     def __call__(
         self,
         name: str,
-        globals: Mapping[str, Any] | None = None,  # noqa: A002 - the names of Python's function
+        globals: Mapping[str, Any] | None = None,  # noqa: A002 - Python uses this name
         locals: Mapping[str, Any] | None = None,  # noqa: A002
         fromlist: Sequence[str] | None = (),
         level: int = 0,

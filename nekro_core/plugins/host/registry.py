@@ -365,7 +365,7 @@ class PluginRegistry(ActivePlugins):
             if error.problem not in plugin.problems:
                 plugin.problems.append(error.problem)
                 self._describe_all()
-        except Exception as error:  # noqa: BLE001 - it may run plugin code
+        except Exception as error:  # noqa: BLE001 - plugin code may run and raise anything
             logger.exception("plugin {}: {} has no effect", plugin.key, type(value).__name__)
             text = f"{type(value).__name__} is not in force: {type(error).__name__}: {error}"
             plugin.problems.append(PluginProblem(severity=ProblemSeverity.ERROR, message=text))

@@ -20,7 +20,7 @@ plugin."""
 async def watch_files(folder: Path, reload: Callable[[str], Awaitable[None]]) -> None:
     """Call ``reload`` with the item of each plugin whose files change. Runs until cancelled. A
     plugin may be a symbolic link to its author's folder."""
-    import watchfiles  # noqa: PLC0415 - only authors need it
+    import watchfiles  # noqa: PLC0415 - only plugin authors need it
 
     await anyio.Path(folder).mkdir(parents=True, exist_ok=True)
     while True:

@@ -75,7 +75,7 @@ class AttemptLog:
         describe = _EVENTS.get(event)
         if describe is None or getattr(self._inside, "hearing", False):
             return
-        self._inside.hearing = True  # so that calls of this method itself are not recorded
+        self._inside.hearing = True  # Calls that this method itself makes are not recorded.
         try:
             attempt = self._attempt(event, arguments, describe)
         finally:
@@ -94,7 +94,7 @@ class AttemptLog:
                 packages += pip_packages(part)
             elif part and not self._is_free(part):
                 deeds.append((DEEDS.get(event, "changes"), part))
-        where = self._where(sys._getframe(2)) if deeds else ""  # noqa: SLF001 - the only way
+        where = self._where(sys._getframe(2)) if deeds else ""  # noqa: SLF001 - it is documented
         if not where:
             return None
         text = " and ".join(f"{_WORDS.get(deed, deed)} {what}" for deed, what in deeds)
@@ -136,7 +136,8 @@ def pip_packages(command: Iterable[str]) -> list[str]:
             continue
         try:
             wanted = Requirement(word)
-        except InvalidRequirement:  # for example an address or a folder
+        # The word is not a requirement, but for example an address or a folder.
+        except InvalidRequirement:
             continue
         if not wanted.url:
             found.append(str(wanted))
@@ -180,7 +181,8 @@ def _started(event: str, arguments: tuple[Any, ...]) -> Iterator[list[str]]:
     for part in _SHELL_AND.split(_text(command)):
         try:
             yield shlex.split(part)
-        except ValueError:  # for example a quote that is not closed
+        # The text is not a valid command, for example because a quote is not closed.
+        except ValueError:
             yield [part]
 
 

@@ -191,7 +191,7 @@ class _Reader:
         self.commands: list[str] = []
         self.spoken: list[str] = []
         self._texts: dict[str, str] = {}
-        """By name: the text that the file assigns to the name."""
+        """Maps each name to the text that the file assigns to it."""
         self.abilities: dict[tuple[str, str], str] = {}
 
     def able(self, code: str, where: str, detail: str = "") -> None:

@@ -455,7 +455,7 @@ class Installer:
         except NotAccepted as error:
             self._restore_packages(item, before)
             raise InstallRefused(str(error)) from None
-        except BaseException:  # for example a cancellation
+        except BaseException:  # Cancellations are handled too.
             self._restore_packages(item, before)
             raise
 

@@ -24,9 +24,9 @@ from nekro_core.plugins.packages.requirements import (
 
 @dataclass(frozen=True, slots=True)
 class PluginNeeds:
-    """The packages that a plugin needs: ``declared`` are packages that it names, ``undeclared``
-    packages that it imports without naming them, ``by_pip`` packages that it installs with pip
-    itself."""
+    """The packages that a plugin needs: ``declared`` are packages that it names, ``undeclared`` are
+    packages that it imports without naming them, and ``by_pip`` are packages that it installs with
+    pip itself."""
 
     declared: tuple[PluginRequirement, ...]
     undeclared: tuple[UndeclaredPackage, ...] = ()

@@ -11,10 +11,10 @@ JSON is a list, or an object with the list under ``plugins``; TOML is ``[[plugin
     author = "ann"
     url = "https://example.org/dice_cup"
 
-``source`` is an address as for ``nekro plugin install``: that of a git repository, with ``#branch``
-or ``#tag`` if needed, or that of a zip. It may be relative to the address of the index. Other keys
-are ignored. A local path is accepted only in an index that is a local file itself: an index from
-another machine must not name the operator's files.
+``source`` is an address as for ``nekro plugin install``: the address of a git repository, with
+``#branch`` or ``#tag`` if needed, or the address of a zip. It may be relative to the address of the
+index. Other keys are ignored. A local path is accepted only in an index that is a local file
+itself: an index from another machine must not name the operator's files.
 """
 
 import json

@@ -32,8 +32,8 @@ def lend_surroundings(plugin: Path, data_dir: Path, check_data: Path) -> None:
 
 
 def _plugins_in(folder: Path) -> Iterator[Path]:
-    """Yield the plugins that have a manifest. Only these can be named by the manifests of
-    others."""
+    """Yield the plugins that have a manifest. Only such plugins can be named in the manifests of
+    other plugins."""
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if (path / MANIFEST).is_file() and not path.name.startswith((".", "_")):
             yield path

@@ -94,7 +94,7 @@ class PackageFolder:
 
     def has(self, wanted: "Requirement") -> bool:
         """Return True if the bot or this folder has a package that meets a requirement."""
-        from nekro_core.plugins.packages import own_environment  # noqa: PLC0415 - as above
+        from nekro_core.plugins.packages import own_environment  # noqa: PLC0415 - seldom needed
 
         if own_environment.bot_version(wanted.name):
             return own_environment.bot_meets(wanted)
@@ -208,8 +208,8 @@ class PackageFolder:
                 self._running.setdefault(_canonical(name), version)
 
     def _change(self, note: _Note, every: dict[str, list[str]]) -> dict[str, str]:
-        from nekro_core.plugins.packages.install import install_packages  # noqa: PLC0415 - as above
-        from nekro_core.plugins.packages.pip import Pip  # noqa: PLC0415 - as above
+        from nekro_core.plugins.packages.install import install_packages  # noqa: PLC0415 - seldom needed
+        from nekro_core.plugins.packages.pip import Pip  # noqa: PLC0415 - seldom needed
 
         number = max([note.number, *self._numbers()]) + 1
         target = self._folder / str(number)

@@ -176,8 +176,8 @@ class Pip:
 
 
 def _bundled() -> list[Path]:
-    """Return the wheel of pip that comes with Python, which Python can run; an empty list if this
-    system has removed it."""
+    """Return a list with the path of pip inside the wheel that comes with Python. Python can run
+    this path. The list is empty if this system has removed the wheel."""
     found = find_spec("ensurepip")
     folders = (found.submodule_search_locations if found else None) or ()
     wheels = [each for folder in folders for each in Path(folder, "_bundled").glob("pip-*.whl")]

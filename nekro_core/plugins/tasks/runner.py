@@ -122,7 +122,8 @@ class TaskRunner:
         self._kept.began(plugin.key, task_type, task_id, chat_key)
 
         def ended(_: object) -> None:
-            # If the task is cancelled before its first step, its ``finally`` does not run.
+            # If the task is cancelled before its first step, its ``finally`` does not run. So
+            # remove the entry here.
             if self._running.get(key) is entry:
                 forget()
                 del self._running[key]

@@ -95,8 +95,9 @@ def _bounded(receive: Receive, limit: int) -> Receive:
         message = await receive()
         left -= len(message.get("body") or b"")
         if left < 0:
-            # FastAPI answers 400 if any other exception is raised while it reads the body.
-            from starlette.exceptions import HTTPException  # noqa: PLC0415 - there is a server here
+            # Raise this exception: if any other is raised while FastAPI reads the body, it answers
+            # 400.
+            from starlette.exceptions import HTTPException  # noqa: PLC0415 - only requests need it
 
             raise HTTPException(413, f"the request is larger than {limit} bytes")
         return message
@@ -122,7 +123,7 @@ async def refuse(scope: Scope, send: Send, status: int, message: str) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008})
         return
-    from starlette.responses import JSONResponse  # noqa: PLC0415 - there is a server here
+    from starlette.responses import JSONResponse  # noqa: PLC0415 - only requests need it
 
     error = {"code": _CODES.get(status, "plugin"), "message": message}
     await JSONResponse({"error": error}, status)(scope, _nothing, send)
@@ -133,7 +134,8 @@ async def _nothing() -> Message:
 
 
 _IN_A_THREAD = 256 * 1024
-"""Bytes. Larger JSON and forms are parsed in a thread, because parsing would block every chat."""
+"""JSON and forms with more bytes than this are parsed in a thread. Otherwise their parsing would
+block every chat."""
 
 
 class UnreadableRequest(NekroError):
@@ -146,7 +148,7 @@ class UnreadableRequest(NekroError):
 
 async def read_request(endpoint: str, scope: Scope, receive: Receive) -> WebhookRequest:
     """Read the whole request with its body. Raises `UnreadableRequest`."""
-    from starlette.datastructures import Headers  # noqa: PLC0415 - there is a server here
+    from starlette.datastructures import Headers  # noqa: PLC0415 - only requests need it
 
     headers = Headers(scope=scope)  # ignores upper and lower case in names
     raw = await _body(receive)
@@ -162,7 +164,7 @@ async def read_request(endpoint: str, scope: Scope, receive: Receive) -> Webhook
 
 
 async def _body(receive: Receive) -> bytes:
-    from starlette.exceptions import HTTPException  # noqa: PLC0415 - there is a server here
+    from starlette.exceptions import HTTPException  # noqa: PLC0415 - only requests need it
 
     parts = []
     while True:

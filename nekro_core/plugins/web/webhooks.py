@@ -112,7 +112,7 @@ class Webhooks:
 
 
 async def _answer(hook: _Hook, scope: Scope, receive: Receive, send: Send) -> None:
-    from starlette.responses import JSONResponse  # noqa: PLC0415 - there is a server here
+    from starlette.responses import JSONResponse  # noqa: PLC0415 - only requests need it
 
     with anyio.move_on_after(BODY_S) as limit:
         try:

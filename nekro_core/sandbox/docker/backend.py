@@ -1,4 +1,4 @@
-"""Boxes in containers of a Docker engine, on this machine or another."""
+"""Makes boxes in containers of a Docker engine, on this machine or another."""
 
 import logging
 import time
@@ -36,10 +36,10 @@ class DockerBackend:
     """A `Backend` that uses the engine of ``DOCKER_HOST`` or of the settings.
 
     Its background tasks run in ``tasks``; close the backend before ``tasks`` ends. ``owner`` is the
-    identity of the data folder that the caller has locked, or empty. At the start, containers of
-    processes that have ended are removed. For a container that was made on another machine, in
-    another PID namespace, or before this machine restarted, only this identity shows that the
-    process that made the container has ended (`orphans`).
+    identity of the data folder that the caller has locked, or empty. At its start, the backend
+    removes the containers of bots that have ended. A container may have been made on another
+    machine, in another PID namespace, or before this machine restarted. For such a container, only
+    the owner's identity shows that the bot has ended (see the module `orphans`).
     """
 
     name = "docker"

@@ -30,7 +30,7 @@ _INSIDE = Path(__file__).parent / "inside"
 
 
 def command(python: str) -> list[str]:
-    """The command of a container: ``python`` executes `BOOT`."""
+    """Return the command of a container: ``python`` executes `BOOT`."""
     return [python, "-I", "-S", "-c", BOOT]
 
 
@@ -40,12 +40,12 @@ def pieces(*parts: bytes) -> bytes:
 
 
 def program(name: str) -> bytes:
-    """The source of one of the programs in ``inside/``."""
+    """Return the source of one of the programs in ``inside/``."""
     return (_INSIDE / f"{name}.py").read_bytes()
 
 
 def compile_guest() -> bytes:
-    """The input of a container that compiles the supervisor with the Python of an image."""
+    """Return the input of a container that compiles the supervisor with the Python of an image."""
     folder = Path(guest.__file__).parent
     sources = {
         path.stem: path.read_text() for path in folder.glob("*.py") if path.stem != "__init__"
@@ -54,12 +54,12 @@ def compile_guest() -> bytes:
 
 
 def begin(fd_socket: str) -> bytes:
-    """The first input of a box's container. ``fd_socket`` is the path of the descriptor socket to
-    connect to, or empty."""
+    """Return the first input of a box's container. ``fd_socket`` is the path of the descriptor
+    socket to connect to, or empty."""
     return pieces(program("load_guest"), fd_socket.encode())
 
 
 def go_on(call_filter: bytes, limits: dict[str, object], modules: bytes) -> bytes:
-    """The rest of the boot input. After this input, the supervisor runs, and host and supervisor
-    send each other frames."""
+    """Return the rest of the boot input. When the container has read this input, its supervisor
+    runs, and host and supervisor send each other frames."""
     return pieces(call_filter, json.dumps(limits).encode(), modules)

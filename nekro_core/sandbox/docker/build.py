@@ -19,7 +19,7 @@ from nekro_core.sandbox.docker.engine import DockerEngine
 from nekro_core.sandbox.docker.images import DEFAULT, OWN, GuestImage, ImageResolver
 
 BASE = "python:3.12-slim"
-"""The base of the default image, if no other is chosen."""
+"""The image from which the default image is made, unless the operator chooses another base."""
 
 Report = Callable[[str], None]
 
@@ -51,7 +51,8 @@ async def build_on(engine: DockerEngine, name: str, base: str, report: Report) -
             decode=True,
         )
         error = ""
-        for line in said:  # also after an error: reading to the end closes the connection
+        # The lines are read to the end even after an error, because that closes the connection.
+        for line in said:
             error = error or str(line.get("error", ""))
             if text := str(line.get("stream", "")).strip():
                 report(text)
@@ -137,7 +138,8 @@ async def _tried(engine: DockerEngine, name: str) -> GuestImage:
 
 
 def _this_release() -> str:
-    """The name of this machine's Debian release, or ``stable`` if this machine has no Debian."""
+    """Return the name of this machine's Debian release, or ``stable`` if this machine does not run
+    Debian."""
     try:
         lines = Path("/etc/os-release").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The engine's configuration of a box's container.
+"""Makes the configuration of a box's container, in the form that the engine needs.
 
 It contains all settings that confine the container. Source of the names: the Engine API, "Create a
 container".
@@ -36,7 +36,8 @@ _MASKED = (
     *(f"/proc/{name}" for name in ("kmsg", "kpagecount", "kpageflags", "kpagecgroup")),
     *(f"/proc/{name}" for name in ("vmallocinfo", "slabinfo", "modules", "interrupts", "iomem")),
     *(f"/proc/{name}" for name in ("ioports", "config.gz", "sysrq-trigger")),
-    # These identify the machine: its boot id, its name, its boot options, the names of its disks.
+    # Code in a box could recognize the machine by these files: they have its boot id, its name, its
+    # boot options and the names of its disks.
     *(f"/proc/{name}" for name in ("sys", "cmdline", "partitions", "diskstats", "swaps")),
     *(f"/proc/{name}" for name in ("mdstat", "consoles")),
     *(f"/sys/fs/{name}" for name in ("btrfs", "ext4", "f2fs", "xfs", "bcachefs", "fuse")),
@@ -46,21 +47,23 @@ _MASKED = (
 _READ_ONLY = ("/proc/sys",)
 
 _SPARE_PROCESSES = 8
-"""Processes that are added to the limit, for the programs that write uploads."""
+"""The number of processes that is added to the box's limit, for the programs that write uploads."""
 _SPARE_BYTES = 48 * _MIB
-"""Bytes that are added to the limit, for the supervisor and the programs that write uploads."""
+"""The number of bytes that is added to the box's memory limit, for the supervisor and the programs
+that write uploads."""
 _FILES = 50_000
 _OPEN_FILES = 4096
-"""Limit of open files of the supervisor. Runs and commands have the lower limit
+"""Maximum number of open files of the supervisor. Runs and commands have the lower limit
 `guest_wire.OPEN_FILES`; `guest_confinement.send_descriptor` gives the reason. A rootless engine may
 be unable to set more than 4096, the kernel's default."""
 _GUEST_NICE = 10
-"""Nice value of the guest's processes, so that the supervisor gets time to end processes that fork
+"""Nice value of the guest's processes. With it, the supervisor gets time to end processes that fork
 without end. The container's own share of the processors is set in the engine."""
 
 
 def box_limits(spec: BoxSpec, image: GuestImage, machine: str) -> dict[str, object]:
-    """The settings for the supervisor: the limits that it sets for the guest, and the packages."""
+    """Return the settings for the supervisor: the limits that it sets for the guest, and the
+    packages that code can import."""
     limits: dict[str, object] = {
         "memory": spec.memory_bytes,
         "processes": spec.processes,
@@ -82,7 +85,7 @@ def container_config(
     processors: float,
     socket_folder: Path | None = None,
 ) -> dict[str, Any]:
-    """The engine's configuration of a container. ``socket_folder`` has the descriptor socket
+    """Return the engine's configuration of a container. ``socket_folder`` has the descriptor socket
     (`fd_passing`)."""
     environment = _ENVIRONMENT | {"PATH": image.path}
     removed = [name for name in (*image.environment, "HOSTNAME") if name not in environment]
@@ -113,15 +116,18 @@ def _host_config(
 ) -> dict[str, Any]:
     quarter = max(spec.disk_bytes // 4, _MIB)
     files = spec.disk_bytes * 2 + quarter * 2
-    memory = spec.memory_bytes + files + _SPARE_BYTES  # files in a tmpfs count as memory
+    memory = spec.memory_bytes + files + _SPARE_BYTES  # Files in a tmpfs count as memory.
     return {
         "AutoRemove": True,
         "NetworkMode": "none",
         "ReadonlyRootfs": True,
         "CapDrop": ["ALL"],
-        # The engine's own seccomp filter stays active; the supervisor adds ours to it.
+        # The engine's own seccomp filter stays active. The supervisor adds the filter of this
+        # project.
         "SecurityOpt": ["no-new-privileges"],
-        "IpcMode": "none",  # no /dev/shm of the engine: it does not limit the number of files
+        # The container gets no /dev/shm from the engine, because the engine does not limit the
+        # number of files in it.
+        "IpcMode": "none",
         # Without this setting, /proc/self/cgroup shows the engine's groups on the host.
         "CgroupnsMode": "private",
         "PidsLimit": spec.processes + _SPARE_PROCESSES,
@@ -142,7 +148,8 @@ def _host_config(
 
 
 def _mounts(image: GuestImage, socket_folder: Path | None) -> Iterator[dict[str, Any]]:
-    # Without these mounts, each volume of the image is a folder on the engine's disk with no limit.
+    # Each volume of the image gets a mount of limited size. Otherwise the engine would make a
+    # folder on its disk for the volume, without a limit.
     for path in image.volumes:
         yield {
             "Type": "tmpfs",

@@ -22,9 +22,10 @@ _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
 
 _ANSWER_S = 30
-"""Longest wait for the beginning of an answer, and for each next part of it."""
+"""Longest wait for the beginning of an answer, and for each next part of it, in seconds."""
 _BUILD_S = 1800
-"""The same wait while the engine pulls or builds an image: one step may give no output for long."""
+"""The same wait while the engine pulls or builds an image. It is longer, because the engine may
+write no output during a step."""
 _AT_ONCE = 8
 _ANY_VERSION = "1.44"
 """API version of the first request, which asks for the engine's own API version. This request is
@@ -70,7 +71,7 @@ class DockerEngine:
         """Connect to the engine at ``host``. If ``host`` is empty, connect to the engine that
         ``DOCKER_HOST`` and related variables name.
 
-        ``build`` is for calls that may take half an hour. Raises `BackendUnavailable`.
+        With ``build``, a call may wait half an hour for the engine. Raises `BackendUnavailable`.
         """
         client, facts = await anyio.to_thread.run_sync(
             _translated(_connect), host, _BUILD_S if build else _ANSWER_S
@@ -80,8 +81,8 @@ class DockerEngine:
     async def ask(
         self, call: Callable[_Args, _Result], *args: _Args.args, **kwargs: _Args.kwargs
     ) -> _Result:
-        """Make a blocking call in a thread. A cancelled caller still waits for the end of the
-        call, so that it can remove what the engine has made."""
+        """Make a blocking call in a thread. A cancelled caller still waits for the end of the call.
+        Then it knows what the engine has made and can remove that."""
 
         def made() -> _Result:
             return _translated(call)(*args, **kwargs)
@@ -113,8 +114,8 @@ def _translated(call: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
 
 
 def _innermost(error: BaseException) -> str:
-    """The message of the first error in the chain of causes. Three packages wrap this error, one
-    after another, each in an error of its own."""
+    """Return the message of the first error in the chain of causes. Three packages wrap this error,
+    one after another, each in an error of its own."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return str(error) or type(error).__name__

@@ -1,10 +1,12 @@
-"""The sockets through which boxes pass descriptors to the host, if the engine runs on this machine.
+"""Makes the sockets through which boxes pass file descriptors to the host, if the engine runs on
+this machine.
 
 An engine's stream cannot carry descriptors. So each box gets a separate folder with one listening
 socket, mounted read-only. The supervisor connects before untrusted code runs in the box, and then
 the socket is removed from the folder. The bot may run in a container, or the engine in a virtual
 machine. Then bot and engine do not see the same folders, and the socket does not work. The first
-box shows whether the socket works. If not, connections are relayed over the channel.
+box shows whether the socket works. If it does not work, connections are relayed over the channel
+that also carries the tool calls.
 """
 
 import asyncio
@@ -25,7 +27,8 @@ _CREDENTIALS = struct.Struct("3i")
 
 
 class DescriptorSockets:
-    """A folder of this process. It has a folder for each box that starts or runs."""
+    """The folder of all descriptor sockets of this process. For each box that starts or runs, it
+    contains a folder with the box's socket."""
 
     def __init__(self, folder: LockedTempFolder) -> None:
         self._folder = folder
@@ -35,7 +38,7 @@ class DescriptorSockets:
         """Make the folder. Raises `OSError`."""
         parents = (parent for parent in temp_parents() if os.access(parent, os.W_OK | os.X_OK))
         folder = LockedTempFolder(wanted or next(parents, temp_parents()[-1]), "nekro-descriptors-")
-        folder.path.chmod(0o711)  # other users cannot list it
+        folder.path.chmod(0o711)  # Other users can enter the folder, but not list it.
         return cls(folder)
 
     def make(self, box_id: str) -> "DescriptorSocket":
@@ -63,7 +66,7 @@ class DescriptorSocket:
                 self._listener.bind(f"/proc/self/fd/{place}/descriptors")
             finally:
                 os.close(place)
-            (folder / "descriptors").chmod(0o666)  # the box has another user id than this process
+            (folder / "descriptors").chmod(0o666)  # The box has another user id than this process.
             self._listener.listen(1)
             self._listener.setblocking(False)
         except BaseException:

@@ -37,7 +37,8 @@ class GuestImage:
     python: str
     version: tuple[int, int, int]
     modules: bytes
-    """The supervisor's modules, compiled by and for this Python. The host never decodes them."""
+    """The supervisor's modules, compiled by and for this Python. The host only stores and sends
+    these bytes. It never unmarshals them."""
     path: str
     environment: tuple[str, ...]
     """The names of the variables that the image sets."""
@@ -75,7 +76,8 @@ class ImageResolver:
         try:
             described = await self._engine.ask(self._engine.client.inspect_image, reference)
         except DockerApiError as error:
-            if error.status != _NOT_FOUND and error.status // 100 != 4:  # 400: invalid name
+            # The engine answers 400 to an invalid name.
+            if error.status != _NOT_FOUND and error.status // 100 != 4:
                 raise
             reason = f"make it with: nekro sandbox image {name}" if name == DEFAULT else ""
             raise ImageUnavailable(name, await self._others(name), reason) from error
@@ -171,8 +173,8 @@ def read_answer(sock: Any, is_whole: Callable[[bytearray], bool]) -> bytes:
     """Read what a program in a container prints, at most about 8 MB. Blocks, at most for the
     socket's timeout at each read.
 
-    The program waits until the host closes its input. If it ended earlier, the engine would drop
-    output that it has not sent within two seconds. This happens on a busy machine.
+    The program waits until the host closes its input. If the program ended earlier, the engine
+    would drop output that it cannot send within two seconds. On a busy machine that happens.
     """
     printed = bytearray()
 

@@ -37,7 +37,7 @@ further 7.5 MB, because it imports its modules from memory. So a container needs
 
 
 class ContainerLauncher:
-    """Makes boxes on one engine. ``boxes`` are the boxes that have not ended."""
+    """Makes boxes on one engine. ``boxes`` has the boxes that have not ended."""
 
     def __init__(
         self,
@@ -53,7 +53,8 @@ class ContainerLauncher:
         uploads: UploadQuota,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises `BackendUnavailable` for an engine whose system or processor is not supported."""
+        """Raises `BackendUnavailable` if the operating system or the processor of the engine's
+        machine is not supported."""
         self.boxes: dict[str, BoxConnection] = {}
         self.total = MemoryLimit(total_bytes, total_wait_s, self.boxes.values)
         self.ender = ContainerReaper()
@@ -105,8 +106,8 @@ class ContainerLauncher:
                 way.remove()
 
         try:
-            # The start is not cancelled, because without the id of the new container the container
-            # could not be removed.
+            # The start is shielded from cancellation. If it were cancelled, the id of the new
+            # container would be unknown, and the container could not be removed.
             with anyio.CancelScope(shield=True):
                 box, stream = await self._start(image, spec, users, box_id, way, held, free)
         except BaseException:
@@ -180,7 +181,7 @@ class ContainerLauncher:
                 way, box, None if self._engine.facts.remapped else users.code
             )
             if fd_socket is None:
-                return  # the box was lost; the caller checks `box.alive`
+                return  # The box was lost. The caller checks `box.alive`.
             box.receive_descriptors(fd_socket)
         box.attach(stream.channel)
         limits = box_limits(box.spec, image, self._engine.facts.machine)

@@ -26,7 +26,7 @@ _REMOVAL_S, _REMOVAL_PAUSE_S = 10.0, 0.05
 
 
 def box_labels(owner: str) -> dict[str, str]:
-    """The labels of containers that this process makes. ``owner`` may be empty."""
+    """Return the labels of containers that this process makes. ``owner`` may be empty."""
     return {
         BOX: "1",
         _PLACE: _this_place(),
@@ -36,8 +36,8 @@ def box_labels(owner: str) -> dict[str, str]:
 
 
 def is_orphan(labels: Mapping[str, str], owner: str) -> bool:
-    """Return True if the process that made this container has ended. Returns False if that is not
-    certain."""
+    """Return True if the process that made this container has certainly ended. If that is not
+    certain, return False."""
     if labels.get(_PLACE) == _this_place():
         pid, _, start = labels.get(_PROCESS, "").partition(".")
         return pid.isdigit() and _start_of(int(pid)) != start
@@ -64,7 +64,8 @@ async def remove_container(engine: DockerEngine, container: str) -> None:
             except DockerApiError as error:
                 if error.status == _NOT_FOUND:
                     return
-                if error.status != _CONFLICT:  # conflict: the engine already removes it
+                # A conflict means that the engine is already removing the container.
+                if error.status != _CONFLICT:
                     raise
             else:
                 return
@@ -75,12 +76,14 @@ def _this_place() -> str:
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
-    except OSError:  # Not Linux. `_start_of` cannot check processes there either.
+    # This system is not Linux. `_start_of` cannot check processes here either.
+    except OSError:
         return f"{platform.node()}/{os.getpid()}"
 
 
 def _start_of(pid: int) -> str:
-    """The start time of a process, in the kernel's ticks; empty if there is no such process."""
+    """Return the start time of a process, in the kernel's ticks; empty if there is no such
+    process."""
     try:
         # The process name may have spaces and brackets. The numbers start after the last ")".
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]

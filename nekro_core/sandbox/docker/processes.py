@@ -71,8 +71,8 @@ class ContainerReaper:
 
 
 class ContainerProcesses:
-    """The processes of a container; see `BoxProcesses`. ``free`` is called once, when they have
-    ended."""
+    """The processes of a container; see `BoxProcesses`. ``free`` is called once, when the processes
+    have ended."""
 
     def __init__(
         self, engine: DockerEngine, container: str, ender: ContainerReaper, free: Callable[[], None]
@@ -85,8 +85,8 @@ class ContainerProcesses:
         self._freed = False
 
     def kill(self) -> None:
-        """See `BoxProcesses.kill`. The caller has closed the channel before. So a supervisor that
-        still reads its input ends by itself."""
+        """See `BoxProcesses.kill`. The caller must have closed the channel before. A supervisor
+        that still reads its input then ends by itself."""
         self._ender.end(self)
 
     async def gone(self) -> None:

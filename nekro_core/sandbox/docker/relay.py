@@ -22,15 +22,15 @@ _LAST_WORDS_S = 1.0
 _NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError, TimeoutError)
 """The errors that a non-blocking call raises instead of waiting. Paramiko raises `TimeoutError`."""
 _TRY_AGAIN_MS = 20
-"""Pause before the next attempt to send: `select.poll` does not show when an SSH channel can send
-more."""
+"""Pause before the next attempt to send, in milliseconds. It is needed because `select.poll` does
+not show when an SSH channel can send more."""
 
 
 class RawConnection(Protocol):
     """The methods of a TLS or SSH connection that the relay uses."""
 
     def fileno(self) -> int:
-        """The descriptor for `select.poll`."""
+        """Return the descriptor for `select.poll`."""
 
     def setblocking(self, flag: bool, /) -> None:
         """Set whether calls block."""
@@ -66,8 +66,8 @@ def plain_socket(given: Any) -> socket.socket:
 
 
 def socket_of(given: Any) -> Any:
-    """Return the connection inside an object of the `docker` package. Its calls block, with a time
-    limit."""
+    """Return the connection inside an object of the `docker` package. The calls of this connection
+    block, with a time limit."""
     return getattr(given, "_sock", given)
 
 

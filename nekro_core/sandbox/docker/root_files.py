@@ -33,7 +33,8 @@ _LEFT_OUT = re.compile(
 )
 """Folders of a standard library that boxes do not need. They are a quarter of its size."""
 _KEPT_EMPTY = ("dev", "proc", "sys", "run", "tmp")
-"""Folders that are packed without their files, which belong to the running system."""
+"""Folders that are packed empty. Their files belong to the running system and are of no use in a
+box."""
 
 _USERS = "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n"
 _GROUPS = "root:x:0:\nuser:x:1000:\n"
@@ -93,7 +94,8 @@ def _standard_library(interpreter: str) -> Path:
 
 
 def _libraries(binaries: list[str]) -> set[str]:
-    """The libraries that the dynamic linker would load for these files. Scripts are skipped."""
+    """Return the libraries that the dynamic linker would load for these files. Scripts are
+    skipped."""
     done = subprocess.run(  # noqa: S603 - `shutil.which` found it
         [shutil.which("ldd") or "ldd", *binaries], capture_output=True, check=False, timeout=120
     )
@@ -133,7 +135,8 @@ def _add_folder(archive: tarfile.TarFile, name: str) -> None:
 
 
 def _inside(path: str) -> str:
-    """The name of a file in the archive. Links in its folder's path (``/lib``) are resolved."""
+    """Return the name of a file in the archive. Links in its folder's path (``/lib``) are
+    resolved."""
     folder, name = os.path.split(path)
     return os.path.join(os.path.realpath(folder), name).lstrip("/")  # noqa: PTH118 - a tar's name
 
@@ -149,7 +152,9 @@ def _carried(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def _add_own_places(archive: tarfile.TarFile) -> None:
-    there = set(archive.getnames())  # an engine refuses an archive that has a name twice
+    # The names that the archive has already. An engine refuses an archive in which a name occurs
+    # twice.
+    there = set(archive.getnames())
     for name in (*_KEPT_EMPTY, "home", "home/user", "app", "app/uploads"):
         if name not in there:
             there.add(name)

@@ -22,8 +22,8 @@ _COMPLAINT_BYTES = 2000
 
 
 class StreamDemultiplexer:
-    """Calls ``take`` with the number of a stream and its bytes. Received data may contain parts of
-    blocks."""
+    """Splits received data into blocks, and calls ``take`` with the number of a stream and some of
+    its bytes. A block may arrive in several pieces."""
 
     def __init__(self, take: Callable[[int, memoryview], None]) -> None:
         self._take = take
@@ -51,7 +51,7 @@ class StreamDemultiplexer:
 
 class AttachedStream(asyncio.BufferedProtocol):
     """Connects the engine's stream to a `Channel`. Stdout goes to the channel. The last bytes of
-    stderr are stored. If the supervisor ends, these bytes are given as the reason."""
+    stderr are stored. If the supervisor ends, the channel gets these bytes as the reason."""
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -66,23 +66,23 @@ class AttachedStream(asyncio.BufferedProtocol):
             self._transport.write(data)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Asyncio: the stream is connected."""
+        """asyncio calls this when the stream is connected."""
         self._transport = cast(asyncio.WriteTransport, transport)
         self.channel.connection_made(transport)
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - asyncio's signature
-        """Asyncio: the buffer for received bytes."""
+        """Return the buffer for received bytes. asyncio calls this before it reads."""
         return self._received
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Asyncio: some bytes were received."""
+        """asyncio calls this when some bytes were received."""
         try:
             self._blocks.feed(memoryview(self._received)[:nbytes])
         except ProtocolError as error:
             self.channel.fail(f"its engine sent {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Asyncio: the stream has ended."""
+        """asyncio calls this when the stream has ended."""
         self._transport = None
         if exc is None and (said := self._complaint.decode("utf-8", "replace").strip()):
             self.channel.fail(f"its supervisor ended: {said}")

@@ -1,11 +1,12 @@
-"""User ids of boxes. Each box has two, which no other running box of this process has."""
+"""Gives boxes their user ids. Each box has two ids, which no other running box of this process
+has."""
 
 import secrets
 from dataclasses import dataclass
 
 _FIRST, _COUNT = 1_000_000_000, 800_000_000
-"""The first id and the number of ids. All these ids are far above the ids of people and
-services."""
+"""The first id and the number of ids. All these ids are far above the ids that machines give to
+people and services."""
 _FIRST_REMAPPED, _COUNT_REMAPPED = 10_000, 50_000
 """The first id and the number of ids if the engine maps user ids. A container then usually has only
 65,536 ids."""
@@ -21,8 +22,8 @@ class BoxUserIds:
 
 class UserIdAllocator:
     """Gives boxes their user ids. Containers of an engine do not have separate user namespaces. If
-    two containers used the same id, the kernel would treat them as one user, with the same
-    permissions and with shared limits (processes, keys, watches)."""
+    two containers used the same id, the kernel would treat them as one user. They would have the
+    same permissions and share limits (processes, keys, watches)."""
 
     def __init__(self, *, remapped: bool) -> None:
         self._first = _FIRST_REMAPPED if remapped else _FIRST

@@ -47,8 +47,9 @@ class EgressTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressShown:
-    """The rules in force. ``default`` comes from the settings. ``revision`` changes with the file.
-    ``problem`` says why the file is not applied; then its last good content is in force."""
+    """The rules that apply now. ``default`` comes from the settings. ``revision`` changes with the
+    file. ``problem`` says why the bot cannot apply the file. Then the last content that it could
+    apply stays in use."""
 
     default: EgressTable
     tables: tuple[EgressTable, ...]
@@ -83,7 +84,7 @@ class EgressAdmin:
         self._changing = anyio.Lock()
 
     async def shown(self) -> EgressShown:
-        """Return the rules in force. Raises `OSError`."""
+        """Return the rules that apply now. Raises `OSError`."""
         text = await anyio.to_thread.run_sync(self._text)
         problem, tables = "", list[EgressTable]()
         try:

@@ -55,8 +55,9 @@ class Dialer:
     async def dial(self, destination: Destination, rule: EgressRule) -> ByteStream:
         """Connect to the destination. Raises `EgressDenied` and `DestinationUnreachable`.
 
-        If ``rule`` allows only public addresses and one of several addresses is not public, all are
-        refused, because a DNS server that mixes both kinds is probably used for an attack.
+        If ``rule`` allows only public addresses and one address of the name is not public, all
+        addresses of the name are refused. A DNS server that mixes both kinds is probably used for
+        an attack.
         """
         try:
             with anyio.fail_after(self._connect_s):

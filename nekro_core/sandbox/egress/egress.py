@@ -90,7 +90,7 @@ class Egress:
         environment: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> AsyncIterator["Egress"]:
-        """Serve proxies until the context ends. ``environment`` are the variables that a box with a
+        """Serve proxies until the context ends. ``environment`` has the variables that a box with a
         proxy gets (default: `box_environment`)."""
         tasks = anyio.create_task_group()
         await tasks.__aenter__()
@@ -100,7 +100,7 @@ class Egress:
             )
         finally:
             tasks.cancel_scope.cancel()
-            # `__aexit__` gets no arguments. If it got the error of the body, it would wrap the
+            # `__aexit__` does not get the error of the ``with`` block, because it would wrap this
             # error in an exception group.
             await tasks.__aexit__(None, None, None)
 
@@ -155,7 +155,8 @@ class Egress:
                 await listener.aclose()
 
     def _gate(self, owner: str, name: str) -> "EgressProxy":
-        # Imported here, because most bots allow no egress and should not spend time on this import.
+        # This import takes time. It is inside the function so that a bot whose boxes have no
+        # network does not need it.
         from nekro_core.sandbox.egress.proxy import EgressProxy  # noqa: PLC0415
 
         return EgressProxy(
@@ -175,8 +176,8 @@ class Egress:
                 except (anyio.ClosedResourceError, SandboxError):
                     break
                 except OSError as error:
-                    # This process has no free descriptor. Open connections will end soon and free
-                    # some.
+                    # This process has no free file descriptor. Soon some open connections will end
+                    # and free theirs.
                     _log.warning("a connection from a box waits to be accepted: %s", error)
                     await anyio.sleep(_REST_S)
                     continue
@@ -202,7 +203,7 @@ NO_OWNER = ""
 
 
 class EgressBoxSource(Protocol):
-    """Provides boxes."""
+    """Makes the boxes that `DefaultEgressSource` gives network access."""
 
     async def take(self, image: str = "") -> Box:
         """Return a new box, which the caller must destroy."""

@@ -1,4 +1,4 @@
-"""The environment variables that tell programs in a box the address of the proxy."""
+"""Makes the environment variables that tell programs in a box the address of the proxy."""
 
 from urllib.parse import urlsplit
 
@@ -14,7 +14,8 @@ _PIP = {
     "PIP_NO_CACHE_DIR": "1",
     "PIP_NO_COMPILE": "1",
     "PIP_NO_INPUT": "1",
-    # More attempts are useless if the proxy refuses an address; pip's default of five takes 10 s.
+    # If the proxy refuses an address, more attempts are useless. pip's default of five attempts
+    # takes 10 s.
     "PIP_RETRIES": "1",
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     "PIP_ROOT_USER_ACTION": "ignore",
@@ -30,8 +31,7 @@ def box_environment(pip_index: str = "") -> dict[str, str]:
     # Some programs read the names in lower case, others in upper case.
     proxies = {"http_proxy": address, "https_proxy": address, "no_proxy": inner}
     variables = proxies | {name.upper(): value for name, value in proxies.items()} | _PIP
-    # `no_proxy` lists 127.0.0.1. With this setting, pip uses the proxy nevertheless, also for an
-    # index at 127.0.0.1.
+    # `no_proxy` lists 127.0.0.1. With PIP_PROXY, pip uses the proxy even for an index at 127.0.0.1.
     variables["PIP_PROXY"] = address
     if pip_index:
         variables["PIP_INDEX_URL"] = pip_index

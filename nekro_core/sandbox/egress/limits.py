@@ -1,4 +1,4 @@
-"""Limits of the boxes' network access, and the traffic budget of an owner."""
+"""Defines the limits of the boxes' network access, and counts the traffic of an owner."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressLimits:
-    """Limits of one box, except ``bytes_per_hour``, which is for all boxes of an owner together."""
+    """Limits of one box. Only ``bytes_per_hour`` is a limit of all boxes of an owner together."""
 
     connections: int = 32
-    """Connections that may be open at the same time. pip opens ten."""
+    """Maximum number of connections that are open at the same time. pip opens ten."""
     bytes_per_hour: int = 1024 * _MIB
-    """Both directions together. Installing a large set of scientific packages takes half of
-    this."""
+    """Maximum number of bytes in an hour, in both directions together. Installing a large set of
+    scientific packages takes half of this."""
     request_s: float = 10.0
     """Longest wait for the head of a request, in seconds."""
     idle_s: float = 120.0

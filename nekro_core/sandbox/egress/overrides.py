@@ -4,7 +4,7 @@
 
     ["onebot_v11-group_30003"]             # an owner; for the box of a chat this is the chat key
     allow = ["example.org", "*.example.net:8443"]
-    private = ["index.lan:3141"]           # may also have an address that is not public
+    private = ["index.lan:3141"]           # these hosts may have addresses that are not public
 
     ["onebot_v11-group_30003".boxes.build] # one box of this owner: replaces the rules above
     allow = []
@@ -40,8 +40,9 @@ _FILE = TypeAdapter(dict[str, _OwnerTable])
 
 @dataclass(frozen=True, slots=True)
 class EgressOverrides:
-    """Rules for single owners and single boxes; ``default`` is for all others. The keys of
-    ``particular`` are owner and box name, with an empty name for all boxes of the owner.
+    """Rules for single owners and single boxes; ``default`` is for all others. A key of
+    ``particular`` is a pair: the owner, and the name of a box. If the name is empty, the rules are
+    for all boxes of the owner.
 
     Only the most specific rules of a box apply, so an override can also allow less.
     """

@@ -77,8 +77,8 @@ class PlainRequest:
         """Forward the request and the answer.
 
         Raises the errors of ``count``, and `DestinationUnreachable` if the server sent no head of
-        an answer. If the answer ends too early, the connection to the box ends too early as
-        well."""
+        an answer. If the server's answer ends too early, the connection to the box is closed too,
+        so that the box notices."""
         there = HttpStream(h11.CLIENT, outside)
         idle = IdleTimeout(self._idle_s)
         failures: list[Exception] = []
@@ -89,7 +89,8 @@ class PlainRequest:
                 await there.send(self._request)
                 await self._copy(inside, there, idle)
             except (h11.ProtocolError, *GONE):
-                pass  # The server does not read the rest. It may still send an answer.
+                # The server does not read the rest of the request. It may still send an answer.
+                pass
             except Exception as error:  # noqa: BLE001 (raised below, outside the task group)
                 failures.append(error)
                 everything.cancel()

@@ -1,4 +1,4 @@
-"""An HTTP proxy for one box. It applies the box's rules."""
+"""Serves an HTTP proxy for one box. The proxy applies the box's network rules."""
 
 import logging
 import re
@@ -163,7 +163,8 @@ class EgressProxy:
         return rule
 
     async def _tunnel(self, inside: HttpStream, outside: ByteStream) -> None:
-        await inside.next()  # read h11's EndOfMessage; a CONNECT has no body
+        # This reads h11's EndOfMessage, because a CONNECT has no body.
+        await inside.next()
         await inside.send(h11.Response(status_code=200, headers=[], reason=b"Connected"))
         early, _ = inside.state.trailing_data
         if early:

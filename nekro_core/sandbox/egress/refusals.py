@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 _MOST_OWNERS = 1000
 _MOST_DESTINATIONS = 50
-"""Maximum number of destinations of one owner. A loop in a box may invent names; then the oldest
-destinations are dropped."""
+"""Maximum number of destinations of one owner. If there are more, because a loop in a box invents
+names, the oldest destinations are dropped."""
 _MAX_TEXT = 300
 
 

@@ -41,8 +41,9 @@ class Destination:
         """Parse ``host:port``. Raises `EgressDenied` for spellings that different programs may
         understand in different ways.
 
-        A name is accepted only in lower case and without a dot at its end: with another spelling,
-        the wrong rule could apply. An IP address is accepted only if `ipaddress` can parse it.
+        A name is accepted only in lower case and without a dot at its end. With any other spelling,
+        a rule that has the usual spelling of the host would not apply. An IP address is accepted
+        only if `ipaddress` can parse it.
         """
         found = _AUTHORITY.fullmatch(authority)
         port = int(found[2]) if found and found[2] else default_port
@@ -76,11 +77,11 @@ def _address(text: str, kind: type[Address]) -> Address:
 @dataclass(frozen=True, slots=True)
 class EgressRule:
     """Allows some destinations. ``host`` is ``example.org``, ``*.example.org`` (all subdomains),
-    ``*`` (every name with a dot), or an IP address. Without ``:port`` in the text of the rule,
+    ``*`` (every name with a dot), or an IP address. If the text of the rule has no ``:port``,
     ``ports`` are 80 and 443.
 
-    ``private`` says that the host may also have an address that is not public, for a server of the
-    operator.
+    With ``private``, the host may also have an address that is not public. This is for servers of
+    the operator.
     """
 
     host: str
@@ -151,5 +152,5 @@ class EgressRules:
 
     def find(self, destination: Destination) -> EgressRule | None:
         """Return the first rule that allows the destination, or None. Rules that allow private
-        addresses come first."""
+        addresses are tried first."""
         return next((rule for rule in self.rules if rule.matches(destination)), None)

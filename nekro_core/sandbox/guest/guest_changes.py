@@ -9,7 +9,8 @@ import time
 import guest_files as files
 import guest_tar
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
@@ -19,7 +20,8 @@ _MAX_REMOVED = 1000
 again."""
 _SETTLED_NS = 50_000_000
 """A file can change twice within one tick of the kernel's clock, and then its times do not show the
-second change. So a file that changed less than this time ago is sent again with the next answer."""
+second change. So if a file changed less than this many nanoseconds before it was sent, it is sent
+again with the next answer."""
 
 _Mark = tuple[int, ...]
 
@@ -33,15 +35,17 @@ class FileChangeTracker:
         self._known: dict[str, _Mark] = {}
 
     def note(self) -> dict[str, Any]:
-        """Store the marks of the present files, because the host has these files already."""
+        """Store the marks of the present files without sending the files. The host has these files
+        already."""
         self._known = dict(_marks())
         return self._answer(whole=True)
 
     def send(self, since: str, limit: int, send: Callable[[bytes], None]) -> dict[str, Any]:
-        """Send the files that are new or changed since ``since``, the state in the last answer.
+        """Send the files that are new or changed since the state ``since``, which the last answer
+        named.
 
-        If ``since`` is another state, send all files. After a restart the supervisor has no state,
-        so it sends all files."""
+        If ``since`` is any other state, send all files. After a restart the supervisor knows no
+        state, so it sends all files."""
         found = dict(_marks())
         removed = [path for path in self._known if path not in found]
         whole = not since or since != self._state or not _can_be_told(removed)

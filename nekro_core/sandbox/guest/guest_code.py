@@ -16,7 +16,8 @@ import guest_values
 from guest_minimal_stdlib import dumps, loads
 from guest_wire import BlockingChannel
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -27,6 +28,9 @@ _WRITING = ("write", "write_text", "write_bytes")
 the last expression."""
 _OWN = ("<reply", "/home/user/", "/tmp/", "/app/")
 _ERROR_LIMIT = 8000
+_TIME_ZONE = "__time_zone__"
+"""The name of the value that the host adds for the code of small models, which computes with the
+functions of `guest_calculations`. Other code does not get these names."""
 
 # Constants of `ast` and `inspect`. Importing these modules takes 20 ms.
 _ONLY_AST, _TOP_LEVEL_AWAIT, _COROUTINE = 0x400, 0x2000, 0x80
@@ -327,6 +331,10 @@ def become_run(channel: BlockingChannel, known: tuple[bytes, Any]) -> None:
     for number in itertools.count(2):
         guest_packages.apply_environment(settings["environment"])
         program.bindings.bind(described)
+        if _TIME_ZONE in vars(program.module):
+            import guest_lazy_calculations
+
+            guest_lazy_calculations.install()
         stop, error = program.run()
         ended = dumps({"stop": stop, "error": error})
         conversation.end(ended.encode("utf-8", "replace"))

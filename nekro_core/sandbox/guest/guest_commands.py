@@ -18,7 +18,8 @@ import guest_confinement
 import guest_files
 import guest_processes
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
@@ -99,7 +100,8 @@ class CapturedOutput:
                 guest_files.write_all(self._file.fileno(), self.head + self.tail)
             room = max(_SPILL_BYTES - self._file.tell(), 0)
             guest_files.write_all(self._file.fileno(), piece[:room])
-        except (guest_files.FileError, OSError):  # the disk is full, or the file exists already
+        # The disk may be full, or the file may exist already.
+        except (guest_files.FileError, OSError):
             self.settle()
             if self.path:
                 with contextlib.suppress(OSError):
@@ -145,8 +147,9 @@ class CommandProcess:
             guest_processes.kill(lambda listed: guest_processes.below(listed, pid) | {pid})
 
     def look(self) -> None:
-        """Handle a deadline that has passed. If the command still runs, it has timed out and is
-        killed. If the command has ended, no more output of its descendants is awaited."""
+        """Check the deadline. If it has passed and the command still runs, the command has timed
+        out and is killed. If it has passed and the command has ended, stop waiting for output of
+        its descendants."""
         if self.status is None:
             self.timed_out = True
             self.stop()
@@ -160,7 +163,8 @@ class CommandProcess:
 
     @property
     def over(self) -> bool:
-        """Return True if the process has ended and no more output is awaited."""
+        """Return True if the command's own process has ended and its output is complete or no
+        longer awaited."""
         return self.status is not None and (
             self.deadline is None or not any(one.open for one in self.printed)
         )
@@ -198,10 +202,11 @@ def _exit_code(status: int) -> int:
 
 @contextlib.contextmanager
 def _standard_input(given: bytes) -> Any:
-    """Open a temporary file with the standard input.
+    """Write the standard input of a command to a temporary file, and open this file for reading.
 
-    A pipe would have to be filled in pieces while the command runs, and the command would not see
-    the end of the input while another process has the pipe open."""
+    A file is used instead of a pipe for two reasons. A pipe would have to be filled in pieces while
+    the command runs. And the command would not see the end of the input while another process has
+    the pipe open."""
     if not given:
         with open(os.devnull, "rb") as file:
             yield file.fileno()

@@ -15,7 +15,8 @@ import sys
 
 from guest_minimal_stdlib import filter_calls, prctl, suppress
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from typing import Any
@@ -42,11 +43,11 @@ def adopt_orphans() -> None:
 def set_limits(memory: int, processes: int, files: int) -> None:
     """Set limits for the supervisor and all processes that it forks.
 
-    The limits cannot be raised again, except the limit on open descriptors: `send_descriptor`
+    The limits cannot be raised again. Only the limit on open descriptors can: `send_descriptor`
     raises it for a moment. `Confinement.enter` makes this limit final too. The memory limit is for
-    each process, and counts its data segment and private writable memory (RLIMIT_DATA). The host
-    limits the sum of all processes. The limit of the address space is higher, because threads and
-    malloc arenas reserve far more than they use.
+    each process. It counts the data segment and the private writable memory of the process
+    (RLIMIT_DATA). The host limits the memory of all processes together. The limit of the address
+    space is higher, because threads and malloc arenas reserve far more than they use.
     """
     wanted = {
         resource.RLIMIT_DATA: memory,
@@ -96,15 +97,17 @@ class Confinement:
         self._filter = bytes.fromhex(limits.get("guest_filter", ""))
 
     def fork(self) -> int:
-        """Like `os.fork`, but if memory runs out, the kernel kills the child before this process.
-        Without this preference, the kernel might kill this process first if most of the box's
-        memory is in files, because files count for no process."""
+        """Fork like `os.fork`. If memory runs out, the kernel kills the child before this process.
+        The kernel chooses by the memory of each process, and files of the box in memory belong to
+        no process. So without this preference, the kernel might choose this process when files fill
+        most of the memory."""
         _say(self._score, _GUEST_SCORE)
         pid = -1
         try:
             pid = os.fork()
         finally:
-            # Only in the parent: in the child, the descriptor would set the parent's score too.
+            # Only the parent does this. The descriptor always means the parent's file, so a write
+            # in the child would set the parent's score.
             if pid:
                 _say(self._score, _AGENT_SCORE)
         return pid

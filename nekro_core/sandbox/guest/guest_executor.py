@@ -3,8 +3,8 @@ and archives, which may take long or print without end.
 
 The supervisor forks the executor when it is first needed. The executor runs `guest_executor_loop`.
 The executor has the guest's user id, so code in the box can stop or kill it. The supervisor sends
-SIGCONT with each frame, which resumes a stopped executor. If the executor is killed, its work is
-lost and its commands are killed.
+SIGCONT with each frame, which resumes a stopped executor. If code in the box kills the executor,
+its work is lost, and the supervisor kills its commands.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import guest_confinement
 import guest_processes
 import guest_wire as wire
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from guest_confinement import Confinement
 
@@ -50,7 +51,7 @@ class ExecutorProcess:
         self._fd_socket = our_fd_socket
 
     def give(self, number: int, text: bytes, body: bytes, stream: socket.socket | None) -> None:
-        """Send work to the executor. If the work has a stream, the stream is sent first.
+        """Send work to the executor. If the work has a stream (a socket), the stream is sent first.
 
         Raises `OSError` if the stream cannot be sent. The work is then not sent.
         """
@@ -104,8 +105,8 @@ class ExecutorProcess:
         guest_processes.kill(lambda listed: guest_processes.below(listed, pid) | {pid})
 
     def wait(self) -> None:
-        """Kill the process and wait for its end. The process may run although its socket is
-        closed."""
+        """Kill the executor and wait for its end. Killing is needed, because an executor whose
+        socket is closed may still run."""
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
 
@@ -130,7 +131,7 @@ def _become_executor(
     sock: socket.socket, fd_socket: socket.socket, confinement: Confinement
 ) -> None:
     """In the forked child: close the supervisor's descriptors, then run the executor's loop."""
-    import guest_executor_loop  # imported here, because only the executor needs it
+    import guest_executor_loop  # Only the executor needs this module, so it is imported here.
 
     os.setsid()
     high = [fcntl.fcntl(one.fileno(), fcntl.F_DUPFD_CLOEXEC, 8) for one in (sock, fd_socket)]

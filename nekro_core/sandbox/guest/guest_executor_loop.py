@@ -1,4 +1,5 @@
-"""The executor's loop. It runs commands as child processes, and globs and archives in threads.
+"""Runs the executor's loop. It executes commands as child processes, and globs and archives in
+threads.
 
 The executor is a subreaper: background processes of commands that have ended become its children.
 A process of a run cannot become a descendant of the executor. So at the end of a run, all
@@ -24,7 +25,8 @@ import guest_unpack
 import guest_wire as wire
 from guest_commands import CapturedOutput, CommandProcess
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 _STACK = 512 * 1024
 _REST_S = 0.02
-"""Seconds between two reads of a background process's output, which is discarded."""
+"""Seconds between two reads of a background process's output. This output is discarded."""
 
 
 class Executor:
@@ -107,20 +109,21 @@ class Executor:
             threading.Thread(
                 target=self._work, args=(number, operation, wanted, stream), daemon=True
             ).start()
-        except RuntimeError as error:  # the limit of processes, which counts threads too
+        # The box has reached its limit of processes, which counts threads too.
+        except RuntimeError as error:
             self._close_stream(number)
             raise guest_files.FileError("limit", "the box has no thread left") from error
 
     def _receive_stream(self) -> socket.socket:
-        """Receive the stream of the work. The supervisor has sent it through the descriptor socket
-        before it sent the work."""
+        """Receive the stream of the work that begins. The supervisor sends a stream through the
+        descriptor socket before it sends the work."""
         _, numbers, _, _ = socket.recv_fds(self._fd_socket, wire.DESCRIPTOR_HEAD.size, 1)
         return socket.socket(fileno=numbers[0])
 
     def _work(
         self, number: int, operation: str, wanted: dict[str, Any], stream: socket.socket | None
     ) -> None:
-        """In a thread: do the work and send the answer."""
+        """Do the work and send the answer. This method runs in a thread."""
         try:
             if stream is None:
                 reply, body = guest_glob.find(**wanted)
@@ -213,7 +216,7 @@ class Executor:
             with self._sending:
                 self._supervisor.send(wire.WORK_DONE, command.number, text, body)
         for printed in command.printed:
-            if printed.pipe in self._printing:  # a background process still has the pipe open
+            if printed.pipe in self._printing:  # A background process still has the pipe open.
                 del self._printing[printed.pipe]
                 self._background[printed.pipe] = printed
 

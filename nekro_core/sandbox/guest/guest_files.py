@@ -14,7 +14,8 @@ import stat
 
 from guest_wire import FOLDERS
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
@@ -59,7 +60,7 @@ def file_error(path: str, error: OSError | ValueError) -> FileError:
 
 @contextlib.contextmanager
 def translate_os_errors(path: str) -> Iterator[None]:
-    """If the body raises `OSError` or `ValueError`, raise a `FileError` instead."""
+    """If the ``with`` block raises `OSError` or `ValueError`, raise a `FileError` instead."""
     try:
         yield
     except FileError:
@@ -123,7 +124,7 @@ def _opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
         root, parts = locate(path)
         folder = open_parents(root, parts[:-1], make=False)
         try:
-            # Non-blocking, because otherwise opening a FIFO waits for a writer.
+            # O_NONBLOCK is needed, because otherwise opening a FIFO waits for a writer.
             flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
             file = os.open(parts[-1] or ".", flags, dir_fd=folder)
         finally:
@@ -183,7 +184,8 @@ def data_segments(file: int, found: os.stat_result) -> list[tuple[int, int]] | N
             if start < end:
                 segments.append((start, end - start))
     except OSError as error:
-        if error.errno != errno.ENXIO:  # ENXIO: the rest is a hole, or the file became shorter
+        # ENXIO means that the rest of the file is a hole, or that the file became shorter.
+        if error.errno != errno.ENXIO:
             raise
     return segments
 
@@ -231,8 +233,8 @@ def write(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
 
 
 def write_sparse(path: str, data: Iterable[tuple[int, bytes]], size: int, mode: int) -> int:
-    """Like `write`, for a file of ``size`` bytes with holes. ``data`` are offsets and the bytes at
-    these offsets."""
+    """Do the same as `write`, for a file of ``size`` bytes that has holes. ``data`` yields pairs of
+    an offset and the bytes at this offset."""
 
     def fill(file: Any) -> None:
         for offset, piece in data:
@@ -288,9 +290,9 @@ def append(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
                     write_all(file, piece)
                     written += len(piece)
             except OSError:
-                # It is unknown how much of the last piece was added. The file is cut back only if
-                # its size shows that the added bytes are still there: another process may have
-                # made the file shorter, and must not lose data.
+                # It is unknown how much of the last piece was added. Another process may have made
+                # the file shorter meanwhile, and its data must not be lost. So the file is cut back
+                # only if its size shows that the added bytes are still there.
                 if os.fstat(file).st_size >= found.st_size + written:
                     os.ftruncate(file, found.st_size)
                 raise

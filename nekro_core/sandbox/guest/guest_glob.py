@@ -1,4 +1,5 @@
-"""Finds files by a pattern, without a shell. The search never leaves its first folder."""
+"""Finds files by a pattern, without a shell. The search never leaves the folder in which it
+begins."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import re
 
 import guest_files
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -28,7 +30,9 @@ def find(pattern: str, directory: str, limit: int) -> tuple[dict[str, Any], byte
             "invalid_input", f"a pattern must have a name and must not have '..': {pattern}"
         )
     before = "/" if pattern.startswith("/") else ""
-    start = guest_files.open_folder(directory)  # a missing folder is an error for each pattern
+    # Open the folder of the search first: if it is missing, this raises an error. If a folder that
+    # the pattern names is missing, this is no error: then nothing matches.
+    start = guest_files.open_folder(directory)
     fixed = 0
     while fixed < len(parts) - 1 and not _WILD.search(parts[fixed]):
         fixed += 1
@@ -61,8 +65,9 @@ class _Walk:
         self._parts = ["**" if part == "**" else _matcher(part) for part in parts]
 
     def open_parts(self, first: int) -> set[int]:
-        """Return the numbers of the pattern's parts that the next name may match, starting at
-        ``first``. If this part is `**`, the name may also match the part after it."""
+        """Return the numbers of the pattern's parts that a name may match when part ``first`` is
+        next. A `**` may stand for no folder, so if part ``first`` is `**`, the name may also match
+        the part after it."""
         found = {first}
         while self._parts[first] == "**" and first + 1 < len(self._parts):
             first += 1
@@ -70,7 +75,7 @@ class _Walk:
         return found
 
     def visit(self, folder: int, path: str, positions: set[int], depth: int) -> None:
-        """Match the files and folders in an open folder. ``positions`` are the numbers of the parts
+        """Match the files and folders in an open folder. ``positions`` has the numbers of the parts
         that their names may match."""
         if depth > _DEPTH:
             self.cut_short = True
@@ -78,7 +83,7 @@ class _Walk:
         try:
             entries = list(os.scandir(folder))
         except OSError:
-            return  # a folder that cannot be read has no matches
+            return  # A folder that cannot be read has no matches.
         for entry in entries:
             self._looked_at += 1
             if self._looked_at > _LOOKED_AT:
@@ -92,8 +97,8 @@ class _Walk:
                 self._enter(folder, entry.name, path, inner, depth)
 
     def _match(self, name: str, positions: set[int]) -> tuple[bool, set[int]]:
-        """Return whether ``name`` is a match of the whole pattern, and which parts the names inside
-        this folder may match."""
+        """Return whether ``name`` completes a match of the whole pattern. If ``name`` is a folder,
+        the second value says which parts the names inside it may match."""
         matched = False
         inner: set[int] = set()
         last = len(self._parts) - 1

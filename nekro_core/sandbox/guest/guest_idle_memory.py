@@ -14,7 +14,8 @@ import sys
 import guest_wire as wire
 from guest_minimal_stdlib import dumps, suppress
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from typing import Any
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 def idle_memory_kb() -> int:
     """Return how many kilobytes all processes and files of the box use.
 
-    If N processes map a page, it counts 1/N for each (PSS). If the kernel refuses the PSS of a
-    process, all its pages count, except pages of files."""
+    A page that N processes map counts 1/N for each of them (PSS). If the kernel does not show the
+    PSS of a process, all pages of the process count, except pages of files."""
     used = 0
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -55,8 +56,8 @@ def _sum(path: str, *fields: bytes) -> int:
 
 
 def trim() -> None:
-    """Have the C library return unused memory to the kernel. Other C libraries than glibc cannot do
-    this; then nothing happens."""
+    """Have the C library return unused memory to the kernel. Only glibc can do this. With another C
+    library, this call does nothing."""
     with suppress(Exception):
         from _ctypes import call_function, dlopen, dlsym
 

@@ -6,12 +6,12 @@ descriptors, ``0,1``, if the channel is a pair of pipes. FD_SOCKET is the descri
 (SOCK_SEQPACKET) through which descriptors are passed to the host. Without it, connections are
 relayed in frames (`guest_wire`).
 
-Only the supervisor communicates with the host, and no untrusted code runs in it. A run is a forked
-child, connected to the supervisor by a socket pair. The supervisor checks sizes, counts calls,
-collects output up to its limit, and kills processes that remain after a run. The process of the
-next run is usually forked in advance. A second process, the executor, does work that takes long.
-Orphaned processes of a run become children of the supervisor, because it is process 1 of its PID
-namespace.
+Only the supervisor communicates with the host. No untrusted code runs in the supervisor's process.
+A run is a forked child, connected to the supervisor by a socket pair. The supervisor checks sizes,
+counts calls, collects output up to its limit, and kills processes that remain after a run. The
+process of the next run is usually forked in advance. A second process, the executor, does work that
+takes long. Orphaned processes of a run become children of the supervisor, because it is process 1
+of its PID namespace.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def main() -> None:
         os.set_inheritable(fd_socket, False)
     ready = {"python": ".".join(map(str, sys.version_info[:3])), "fd_socket": fd_socket is not None}
     host.send(wire.READY, 1, dumps(ready).encode())
-    # READY is sent before this import, so that the host can work while most of the supervisor's
-    # code is imported.
+    # READY has been sent before this import. So the host can continue while most of the
+    # supervisor's code is imported.
     import guest_supervisor
 
     guest_supervisor.serve(limits, host, fd_socket, score)

@@ -4,8 +4,8 @@ The supervisor sees all of them, because it is process 1 of their PID namespace.
 the memory of the box; this module finds out when the kernel killed a process at this limit. But
 cgroups of version 1 do not count TCP buffers. So if a box has many sockets, this module compares
 the memory of its sockets and processes with the limit. It does not do this for other boxes, because
-the sum of the processes' memory is too large: it counts a page once for each process that shares
-the page.
+the sum of the processes' memory is larger than what the box uses. The sum counts a page once for
+each process that shares the page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import os
 import guest_processes
 import guest_socket_memory
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -29,7 +30,8 @@ _USED = ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory/memory.usage_in
 
 
 class MemoryOverrun:
-    """What must be ended because the box used too much memory."""
+    """What must be ended because the box used too much memory: nothing, the run, or the
+    commands."""
 
     NOBODY, RUN, COMMANDS = range(3)
 
@@ -71,8 +73,8 @@ class ResourceMeter:
         return spent / _TICKS, over
 
     def used(self) -> int:
-        """Return the bytes that the kernel counts for this box, including its files; 0 if
-        unknown."""
+        """Return how many bytes of memory the kernel counts for this box, including its files.
+        Return 0 if that is unknown."""
         for path in _USED:
             with contextlib.suppress(OSError, ValueError), open(path) as file:
                 return int(file.read())

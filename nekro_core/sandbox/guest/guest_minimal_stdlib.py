@@ -1,8 +1,8 @@
-"""Small replacements for modules of the standard library that are slow to import.
+"""Offers small replacements for modules of the standard library that are slow to import.
 
 `contextlib`, `json` and `ctypes` import `collections`, `enum`, `functools` and `re`, which together
-take as long as the start of the interpreter. The supervisor imports such modules later, while the
-box is idle, so that runs need not import them.
+take as long as the start of the interpreter. The supervisor starts without these modules. It
+imports some of them later, while the box is idle, so that runs need not import them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PR_SET_SECCOMP = 22
 
 
 class suppress:  # noqa: N801 - it replaces `contextlib.suppress`
-    """If the body raises one of these errors, end the body and raise nothing."""
+    """If the ``with`` block raises one of these errors, leave the block and raise nothing."""
 
     def __init__(self, *errors: type[BaseException]) -> None:
         self._errors = errors
@@ -65,7 +65,8 @@ def _make_json() -> tuple[Callable[[str | bytes], Any], Callable[[Any], str], Ca
         )
         value = {"a": [1, 0.5, None, True, "\u00e9"]}
         as_expected = loads(dumps(value)) == value == loads(dumps_unescaped(value))
-    except Exception:  # another interpreter may raise anything
+    # An interpreter other than CPython may raise any exception here.
+    except Exception:
         as_expected = False
     if as_expected:
         return loads, dumps, dumps_unescaped
@@ -110,7 +111,7 @@ def filter_calls(program: bytes) -> None:
     ``tests/system/confinement/test_jail_filter.py`` checks that it has the same result as
     ``docker/inside/load_guest.py``.
     """
-    length = len(program) // 8  # an instruction has 8 bytes
+    length = len(program) // 8  # An instruction has 8 bytes.
     try:
         from _ctypes import _SimpleCData, addressof, call_function, dlopen, dlsym
 

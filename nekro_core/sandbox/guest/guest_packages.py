@@ -13,8 +13,8 @@ _PACKAGES = "/home/user/.local/lib/python{}.{}/site-packages".format(*sys.versio
 def apply_environment(environment: dict[str, str]) -> None:
     """Set the variables, and add the folder of packages that pip installed to the import path.
 
-    If the box has pip, the folder is made if missing, because only existing folders are added. So
-    the run can import packages that it installs itself.
+    Only an existing folder can be added. So if the box has pip and the folder is missing, the
+    folder is made. Then the run can import packages that it installs itself.
     """
     if environment:
         os.environ.update(environment)

@@ -7,7 +7,8 @@ from _signal import SIGCONT, SIGKILL, SIGSTOP
 
 from guest_minimal_stdlib import suppress
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -42,12 +43,13 @@ def table() -> Table:
 
 
 def alone(frozen: int, known: set[int]) -> bool:
-    """Return True if the box has no other processes than the supervisor and its children ``known``,
-    and the child ``frozen`` has one thread and no child. Also returns False if the kernel does not
-    report the children.
+    """Return True if two things are so: each child of the supervisor is in ``known``, and the child
+    ``frozen`` has one thread and no child. Also returns False if the kernel does not report the
+    children.
 
-    Takes a tenth of the time of `table`. If a child ends while the kernel writes the list of
-    children, the list may lack later children, but it still has the child that ended.
+    This takes a tenth of the time of `table`. If a child ends while the kernel writes the list of
+    children, the list may lack the children after it. The list still has the child that ended. So a
+    child that is not in ``known`` makes the result False even if it ends meanwhile.
     """
     try:
         if os.stat(f"/proc/{frozen}/task").st_nlink != _LINKS + 1 or _children(frozen):
@@ -83,10 +85,10 @@ def kill(find: Callable[[Table], set[int]]) -> set[int]:
     """Kill all processes that ``find`` returns, even if they fork at the same time. Return their
     ids.
 
-    First they are stopped, until no new process appears: a stopped process cannot fork. (If they
-    were killed one by one, the remaining processes could fork up to the box's limit of processes.)
-    If they fork faster than they can be listed, all processes of the box are stopped with one
-    system call, and the processes that ``find`` does not return are resumed.
+    First the processes are stopped, until no new process appears: a stopped process cannot fork.
+    (If they were killed one by one, the remaining processes could fork up to the box's limit of
+    processes.) If they fork faster than they can be listed, all processes of the box are stopped
+    with one system call, and the processes that ``find`` does not return are resumed.
     """
     stopped: set[int] = set()
     for _ in range(_PLAIN_PASSES):

@@ -13,15 +13,16 @@ import guest_confinement
 import guest_wire as wire
 from guest_minimal_stdlib import suppress
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 _PIECE = 65536
 _STOP_S = 1.0
-"""Longest wait for a run to stop after SIGSTOP. On a busy machine the run needs a processor before
-it can stop. With 12 busy processes on 4 processors, 17 ms were too short in 3 of 147 runs, and the
-globals of these runs were lost."""
+"""Longest wait for a run to stop after SIGSTOP. On a busy machine, the run must wait for a
+processor before it can stop. With 12 busy processes on 4 processors, 17 ms were too short in 3 of
+147 runs, and the globals of these runs were lost."""
 _STOP_YIELDS = 40
 """How many times to yield the processor before sleeping. The shortest sleep takes 0.1 ms, and most
 runs stop in much less time."""
@@ -38,8 +39,8 @@ class RunProcess:
     def __init__(
         self, confinement: guest_confinement.Confinement, known: tuple[bytes, Any]
     ) -> None:
-        """The process enters ``confinement``. ``known`` are the functions that the run most likely
-        gets: the JSON text from the host, and the decoded value."""
+        """The process enters ``confinement``. ``known`` describes the functions that the run most
+        likely gets. It has the JSON text from the host, and the decoded value."""
         self.output_limit = self.calls_left = self.value_limit = 0
         self.keeps_globals = self.is_its_own_end = False
         self.output = bytearray()
@@ -132,8 +133,8 @@ class RunProcess:
                 pass
 
     def freeze(self) -> bool:
-        """Stop the process until `thaw`. Return False if it does not stop: code in the box can
-        resume it.
+        """Stop the process until `thaw`. Return False if the process does not stop, for example
+        because code in the box resumes it.
 
         After a complete stop, none of its threads can fork.
         """
@@ -174,12 +175,13 @@ def _become_run(channel: _socket.socket, output: int, known: tuple[bytes, Any]) 
     _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    number = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, 4)  # the channel can be 3
+    # The channel may have number 3 already, which it must get in the end.
+    number = fcntl.fcntl(channel.fileno(), fcntl.F_DUPFD_CLOEXEC, 4)
     os.dup2(number, 3, inheritable=False)
     os.closerange(4, 1024)
-    # Make this process not dumpable, like the supervisor. This process calls functions with the
-    # rights of the user for whom the run was started. A background command that another user
-    # started has the same user id and must not control this process.
+    # Make this process not dumpable, like the supervisor. This process calls functions of the host
+    # with the rights of the person for whom the run was started. A background command that another
+    # person started has the same user id. It must not control this process.
     guest_confinement.set_dumpable(False)
     guest_code.become_run(wire.BlockingChannel(3, 3), known)
 

@@ -12,7 +12,8 @@ import guest_wire as wire
 from guest_minimal_stdlib import dumps, loads, suppress
 from guest_run import RunProcess, describe_status
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 TICK_S = 0.2
 _SOON_S = 0.02
 _FILES = 50_000
-"""Limit of the files in a box's folders together. For each file the kernel needs 1 KB, which is not
-counted as memory of any process. At this limit the run and all commands are ended."""
+"""Maximum number of files in all folders of a box together. If there are more, the run and all
+commands are ended. For each file the kernel needs 1 KB, which it does not count as memory of any
+process."""
 _MOST_FILES = 100_000
 """If a box still has more files than this after the run and the commands were ended, the box
 ends."""
@@ -68,10 +70,10 @@ class RunManager:
         count."""
 
     def start(self, number: int, text: bytes, described: bytes, then: bytearray) -> None:
-        """Start the next run. ``then`` are the frames for this run that arrived together with its
+        """Start the next run. ``then`` has the frames for this run that arrived together with its
         START."""
         settings = loads(text)
-        self._file_count = None  # files that exist already do not count for this run
+        self._file_count = None  # Files that exist already do not count for this run.
         same = number & wire.SAME_FUNCTIONS
         self.promised = False
         run = self._take_frozen() if settings.get("keep") else None
@@ -82,17 +84,18 @@ class RunManager:
             self._host.send(wire.RESULT, 0, _ended("died", "the box has no process for a run"))
             return
         if self._meter is not None and self.executor:
-            # This call only resets the meter: processes of commands that were killed before this
-            # run began must not count as killed in this run.
+            # This call only resets the meter. Otherwise processes of commands that were killed
+            # before this run began would count as killed in this run.
             self._meter.starved()
         self.fork_failed = False
-        if same and not frozen:  # the process that had these functions was killed
+        if same and not frozen:  # The process that was forked with these functions was killed.
             same, described = 0, self._known[0]
         elif not same and described != self._known[0]:
             self._known = (described, None)
         run.begin(settings, wire.frame(wire.START, same, text, described) + then)
         if frozen:
-            run.thaw()  # the START is already in the socket
+            # The process finds the START in its socket when it runs again.
+            run.thaw()
         self.current = run
         self._poll.register(run.sock, select.POLLIN | (select.POLLOUT if run.outgoing else 0))
         self._poll.register(run.pipe, select.POLLIN)
@@ -113,7 +116,7 @@ class RunManager:
     def pass_on(self, frames: bytearray) -> None:
         """Send frames from the host to the run."""
         run = self.current
-        if run:  # else the run ended before these frames arrived
+        if run:  # If there is no run, it ended before these frames arrived.
             run.send(frames)
             if run.outgoing:
                 self._poll.modify(run.sock, select.POLLIN | select.POLLOUT)
@@ -125,7 +128,8 @@ class RunManager:
         if self.current and run.pipe in events and not run.take_output(4):
             self._poll.unregister(run.pipe)
         if self.current and run.process in events:
-            self._handle_socket(run, select.POLLIN)  # there may be unread frames
+            # The process has ended, and its socket may have unread frames.
+            self._handle_socket(run, select.POLLIN)
             if self.current:
                 self.end(run, None)
 
@@ -174,9 +178,10 @@ class RunManager:
         for number in (run.sock, run.pipe, run.process):
             with suppress(KeyError):
                 self._poll.unregister(number)
-        run.take_output(1024)  # read the rest; no process writes to the pipe any more
-        # `starved` is always called, because the call resets the meter's count: kills in this run
-        # must not count as kills in the next run.
+        # This reads the rest of the output. No process writes to the pipe any more.
+        run.take_output(1024)
+        # `starved` is always called, because the call resets the meter's count. Otherwise kills in
+        # this run would count as kills in the next run.
         starved = self._meter is not None and self._meter.starved()
         if text is None:
             text = _STARVED if starved else _ended("died", describe_status(status))
@@ -189,8 +194,8 @@ class RunManager:
             run.close()
 
     def kill_foreign_processes(self, run: RunProcess | None = None) -> bool:
-        """Kill all processes except the supervisor, the executor and its descendants, ``run``, the
-        spare process and the frozen process.
+        """Kill all processes of the box except these: the supervisor, the executor and its
+        descendants, ``run``, the spare process and the frozen process.
 
         Return whether there were such processes.
         """
@@ -235,7 +240,7 @@ class RunManager:
             return
         self._poll.unregister(executor.sock)
         executor.wait()
-        if not self.current:  # else the end of the run kills these processes
+        if not self.current:  # If a run is active, its end kills these processes.
             self.kill_foreign_processes()
         executor.report_end(self._host, because)
 
@@ -250,7 +255,7 @@ class RunManager:
                 return
             if ended is None:
                 return
-            if ended.si_pid in waited_for:  # `waitid` would return it again and again
+            if ended.si_pid in waited_for:  # `waitid` would return this process again and again.
                 self._reap_behind(waited_for)
                 return
             self._reap(ended.si_pid)
@@ -328,7 +333,8 @@ class RunManager:
     def _printed(run: RunProcess) -> bytes:
         """Make the PRINTED frame that is sent before a CALL. Empty if the run printed nothing since
         the last CALL."""
-        run.take_output(2)  # the run has flushed its output; a pipe holds at most two pieces
+        # The run has flushed its output. Two pieces are enough, because a pipe holds at most two.
+        run.take_output(2)
         if len(run.output) == run.output_told:
             return b""
         run.output_told = len(run.output)
@@ -345,8 +351,8 @@ class RunManager:
         for _ in range(_KEEP_TRIES):
             if not run.freeze():
                 return False
-            # Another process of the run may have resumed the frozen process with SIGCONT: try
-            # again.
+            # Another process of the run may have resumed the frozen process with SIGCONT. If so, it
+            # is frozen again.
             if guest_processes.alone(run.pid, self._own(run)) or not self.kill_foreign_processes(
                 run
             ):
@@ -363,7 +369,7 @@ class RunManager:
 
     def _take_spare(self) -> RunProcess | None:
         run, self.spare = self.spare, None
-        if run is not None and not run.lives:  # a command may have killed it
+        if run is not None and not run.lives:  # A command may have killed it.
             run = self._reap_run(run)
         return run
 
@@ -416,8 +422,8 @@ class RunManager:
 
     @staticmethod
     def _reap_all(run: RunProcess) -> int:
-        """Reap until the supervisor has no child. Return the exit status of the run's main
-        process."""
+        """Wait for children and reap them until the supervisor has none. Return the exit status of
+        the run's main process."""
         status = 0
         while True:
             try:

@@ -1,4 +1,5 @@
-"""Connections between the box and the host. They are passed to the host as descriptors, or relayed.
+"""Makes connections between the box and the host. They are passed to the host as descriptors, or
+relayed.
 
 A socket stays in the network namespace in which it was made, even if another process uses it. So
 the supervisor makes the socket in the box and passes its descriptor to the host. If there is no
@@ -16,14 +17,16 @@ import guest_confinement
 import guest_wire as wire
 from guest_minimal_stdlib import suppress
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from typing import Any
 
 _PIECE = 65536
 _MOST = 128
-"""Limit of streams that are relayed at the same time. The supervisor may have 512 descriptors."""
+"""Maximum number of streams that are relayed at the same time. The supervisor may have 512 open
+descriptors in all."""
 _BACKLOG = 128
 
 
@@ -181,8 +184,8 @@ class StreamRelay:
         self._poll.register(sock, stream.events)
 
     def _watch(self, stream: _Relayed) -> None:
-        """Register the events that the stream waits for. If there are none, unregister it, because
-        otherwise `select.poll` would report the end of the connection again and again."""
+        """Register the events that the stream waits for. If it waits for none, unregister it.
+        Otherwise `select.poll` would report the end of the connection again and again."""
         if stream.events:
             self._poll.register(stream.sock, stream.events)
         else:

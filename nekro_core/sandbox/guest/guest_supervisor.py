@@ -1,5 +1,5 @@
-"""The supervisor's loop: it handles frames of the host, the run and the executor, and does work
-while the box is idle."""
+"""Runs the supervisor's loop. It handles frames of the host, the run and the executor. While the
+box is idle, it frees memory and prepares the next run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from guest_minimal_stdlib import dumps, loads, suppress
 from guest_runs import TICK_S, RunManager, TooManyFiles
 from guest_streams import StreamRelay
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -29,8 +30,9 @@ _PRELOAD = (
     "collections contextlib functools enum re json random math datetime string textwrap itertools "
     "linecache traceback ast guest_files guest_idle_memory"
 )
-"""These modules need 2.5 MB in each box. All modules that code may need would take 8 MB more
-(`asyncio` with `ssl` alone 3 MB), and would save at most 20 ms in runs that use them."""
+"""These modules need 2.5 MB in each box. The other modules that code may need are not imported in
+advance: they would take 8 MB more (`asyncio` with `ssl` alone takes 3 MB), and would save at most
+20 ms in runs that use them."""
 _LET_GO_MS = 500
 """Milliseconds without an event after which a box frees memory."""
 _LOOK_MS = 5000
@@ -86,7 +88,8 @@ class Supervisor:
             if runs.executor and runs.executor.sock.fileno() in events:
                 self._handle_executor(runs.executor, events)
             self.streams.handle(events)
-            if runs.current or runs.executor:  # called last, so that it delays no frames
+            # `tick` is called after the frames are handled, so that it does not delay them.
+            if runs.current or runs.executor:
                 runs.tick()
 
     def _wait_idle(self) -> dict[int, int]:
@@ -103,7 +106,7 @@ class Supervisor:
         elif has_idle_work:
             self._idle()
         elif runs.executor and time.monotonic() < self.look_at:
-            pass  # it is too early to measure the memory again
+            pass  # It is too early to measure the memory again.
         elif not self.told or runs.executor:
             self._let_go()
         else:
@@ -116,7 +119,9 @@ class Supervisor:
                 __import__(self.unloaded.pop(0))
             if not self.unloaded:
                 gc.collect()
-                gc.freeze()  # so that garbage collections in a run do not write to shared pages
+                # After this, garbage collections in a run do not write to the pages that the run
+                # shares with the supervisor.
+                gc.freeze()
         else:
             self.runs.fork_ahead()
 
@@ -151,7 +156,8 @@ class Supervisor:
 
     def _restart(self) -> None:
         self.runs.dismiss_spare()
-        self.used = False  # if the restart fails, the next attempt is after the next use
+        # If the restart fails, it is tried again only after the next use of the box.
+        self.used = False
         if not self.host.buffer:
             import guest_idle_memory
 
@@ -176,7 +182,7 @@ class Supervisor:
                     self.runs.end(self.runs.current, text)
             elif kind == wire.DROP:
                 self.runs.drop_frozen()
-                self.slim = True  # no run is expected soon
+                self.slim = True  # The host sends this when it expects no run soon.
             elif kind == wire.FILE:
                 self._file(number, loads(text))
             elif kind == wire.WORK:
@@ -229,9 +235,8 @@ class Supervisor:
         self._watch_executor(executor)
 
     def _start_executor(self) -> ExecutorProcess:
-        from guest_executor import (
-            ExecutorProcess,  # imported here: this takes 3 ms, and many boxes run no command
-        )
+        # It is imported here, because the import takes 3 ms and many boxes run no command.
+        from guest_executor import ExecutorProcess
 
         executor = self.runs.executor = ExecutorProcess(self.confinement)
         self.host.send(wire.EXECUTOR, executor.pid)
@@ -246,7 +251,7 @@ class Supervisor:
         if number:
             executor.send(wire.frame(wire.STOP, number))
             self._watch_executor(executor)
-        elif int(text) == executor.pid:  # else the host meant an earlier executor
+        elif int(text) == executor.pid:  # If the ids differ, the host meant an earlier executor.
             self.runs.end_commands()
 
     def _watch_executor(self, executor: ExecutorProcess) -> None:
@@ -280,7 +285,7 @@ class Supervisor:
             reply = {"code": error.code, "message": str(error)}
         except MemoryError:
             reply = {"code": "too_large", "message": "the box has not enough memory for this"}
-        for _ in pieces:  # read the pieces that a failed operation has left
+        for _ in pieces:  # This reads the pieces that a failed operation has not read.
             pass
         self.host.send(wire.FILE_DONE, number, dumps(reply).encode("utf-8", "replace"))
 
@@ -348,4 +353,4 @@ def serve(
     except TooManyFiles:
         host.send(wire.ENDING, 0, b"it had too many files")
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass  # the host has closed the channel
+        pass  # The host has closed the channel.

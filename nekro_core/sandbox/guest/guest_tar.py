@@ -9,7 +9,8 @@ import stat
 
 import guest_files as files
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import tarfile
     from collections.abc import Callable, Iterable, Iterator
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
 
 _ENTRIES = 100_000
 _LINKED = (files.HOME + "/", "/usr/", "/opt/")
-"""A symbolic link is restored only if it points into one of these folders: the home folder, or the
-folders of the image's programs, to which the links in a venv point."""
+"""A symbolic link is restored only if it points into one of these folders. They are the home folder
+and the folders of the image's programs, to which the links in a venv point."""
 
 
 class _Sender:
-    """A file object. Bytes that are written to it are sent."""
+    """A file object for `tarfile` that sends the bytes that are written to it."""
 
     def __init__(self, send: Callable[[bytes], None], limit: int) -> None:
         self._send = send
@@ -38,7 +39,7 @@ class _Sender:
 
 
 class _Receiver:
-    """A file object that reads from an iterable of pieces."""
+    """A file object for `tarfile` that reads from an iterable of pieces."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
@@ -59,7 +60,8 @@ def export(send: Callable[[bytes], None], limit: int, paths: Iterable[str] | Non
 
     The archive has folders, links, and regular files without their holes."""
 
-    import tarfile  # imported here: this takes 15 ms, and many boxes save no files
+    # It is imported here, because the import takes 15 ms and many boxes save no files.
+    import tarfile
 
     with (
         files.translate_os_errors(files.HOME),
@@ -72,7 +74,8 @@ def export(send: Callable[[bytes], None], limit: int, paths: Iterable[str] | Non
         ) as archive,
     ):
         for path in _everything() if paths is None else paths:
-            with contextlib.suppress(FileNotFoundError):  # the file was removed in the meantime
+            # The file may have been removed in the meantime.
+            with contextlib.suppress(FileNotFoundError):
                 _add(archive, os.path.join(files.HOME, path), path)
 
 
@@ -92,7 +95,7 @@ def _everything() -> Iterator[str]:
 
 def _add(archive: tarfile.TarFile, full: str, path: str) -> None:
     entry = archive.gettarinfo(full, arcname=path)
-    if entry is None:  # a socket, which a tar archive cannot contain
+    if entry is None:  # The file is a socket, which a tar archive cannot contain.
         return
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""

@@ -19,7 +19,8 @@ import sys
 from guest_minimal_stdlib import dumps_unescaped
 from guest_wire import TEXT_LIMIT
 
-TYPE_CHECKING = False  # not imported from `typing`, whose import takes 4 ms
+# This name is not imported from `typing`, because that import takes 4 ms.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -110,8 +111,8 @@ def _plain_object(value: Any, body: _Body, depth: int) -> Any:
 
 
 def _is(value: Any, module: str, name: str) -> bool:
-    """Return True if ``value`` is an instance of the class ``name`` of ``module``. The module is
-    not imported for this: if it is not imported yet, the answer is False."""
+    """Return True if ``value`` is an instance of the class ``name`` of ``module``. This does not
+    import the module. If the module was not imported before, the result is False."""
     cls = getattr(sys.modules.get(module), name, None)
     return isinstance(cls, type) and isinstance(value, cls)
 
@@ -178,7 +179,7 @@ class ObjectView:
         return iter(self.__dict__)
 
     def keys(self) -> Any:
-        """The names of the fields; ``dict(view)`` needs this method."""
+        """Return the names of the fields. ``dict(view)`` needs this method."""
         return self.__dict__.keys()
 
     def __getattr__(self, name: str) -> Any:
@@ -210,7 +211,8 @@ _loaders: list[Any] = []
 
 
 def _make_loader() -> Any:
-    # Imported here, because the import of `pickle` would be the slowest part of a box's start.
+    # `pickle` is imported here and not at the start of a box, because the import would be the
+    # slowest part of the start.
     from pickle import Unpickler
 
     class Loader(Unpickler):

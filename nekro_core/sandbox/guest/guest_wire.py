@@ -1,21 +1,21 @@
-"""The frames between a run, the supervisor of its box, and the host. The host imports this module
-too.
+"""Defines the frames that a run, the supervisor of its box, and the host send each other. The host
+imports this module too.
 
 A frame is a head of 16 bytes (kind, number, length of its text, length of its body, each 32 bits,
-network byte order), then a JSON text, then raw bytes. Of the frames of a run, the supervisor reads
-only the heads; only the host parses the rest.
+network byte order), then a JSON text, then raw bytes. The supervisor reads only the heads of a
+run's frames. Only the host parses the rest.
 
 A request of the host that does not belong to a run has a new number. The answer has the same
 number: FILE is answered by FILE_DONE, WORK by WORK_DONE, OPEN by OPENED. An OPEN, and a WORK that
 packs or unpacks, also have a *stream* with the same number.
 
-If supervisor and host have a second socket, the descriptor socket, the supervisor passes the stream
-through it as a descriptor (with `DESCRIPTOR_HEAD`), and the stream has no frames. Without this
-socket the stream is relayed. The supervisor sends OPENED, then each side sends DATA. Each side may
-send `WINDOW` bytes; to send more, it needs CREDIT. A side sends CREDIT (a decimal number in the
-text) for bytes that it has received and passed on. DATA without a body says that this side sends no
-more. CLOSE (from either side) ends the stream in both directions. For each connection to a relayed
-listener the supervisor sends ACCEPTED, with the number of a new stream in its text.
+Supervisor and host may have a second socket, the descriptor socket. Then the supervisor passes the
+stream through it as a descriptor (with `DESCRIPTOR_HEAD`), and the stream has no frames. Without a
+descriptor socket the stream is relayed. The supervisor sends OPENED, then each side sends DATA.
+Each side may send `WINDOW` bytes; to send more, it needs CREDIT. A side sends CREDIT (a decimal
+number in the text) for bytes that it has received and passed on. DATA without a body says that this
+side sends no more. If one side sends CLOSE, the stream ends in both directions. For each connection
+to a relayed listener the supervisor sends ACCEPTED, with the number of a new stream in its text.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ USED, EXECUTOR, PRINTED, ENDING, MEMORY = range(40, 45)
 DATA, CREDIT, CLOSE = range(32, 35)
 
 WINDOW = 256 * 1024
-"""Bytes of a relayed stream that may be sent in one direction without CREDIT."""
+"""How many bytes of a relayed stream may be sent in one direction without CREDIT."""
 
 ACCEPTED_BIT = 0x80000000
 """A bit that is set in the numbers of streams that the supervisor accepted, and never in the
@@ -61,20 +61,20 @@ numbers of the host's requests."""
 # supervisor stores the functions until the next START.
 SAME_FUNCTIONS = 1
 
-# Bits of the number of a RESULT.
+# The number of a RESULT is made of these bits.
 TRUNCATED, SAID_BY_RUN, KEPT = 1, 2, 4
 
 TEXT_LIMIT = 1024 * 1024
 """Limit in bytes of the JSON text of one frame. Bytes and long texts are put into the body."""
 
 READ_BYTES = 65536
-"""Bytes of one read. A larger read is slower: allocating a buffer of 256 KiB for each read takes
-12 µs."""
+"""Maximum number of bytes of one read. A larger read is slower: allocating a buffer of 256 KiB for
+each read takes 12 µs."""
 
 UNLIMITED = 0xFFFFFFFF
 
 OPEN_FILES = 512
-"""Limit of the open descriptors of a process in a box."""
+"""Maximum number of open descriptors of a process in a box."""
 
 FOLDERS = ("/home/user", "/tmp", "/dev/shm")
 """The folders in which code in a box can make files. Each is a tmpfs, so its files need memory."""
@@ -161,7 +161,7 @@ class BlockingChannel:
         return bool(select.select([self.incoming], [], [], 0)[0])
 
     def received(self) -> Frame | None:
-        """Return the next frame if it is complete, else None."""
+        """Return the next frame if it is complete. Otherwise return None."""
         return split(self.buffer, UNLIMITED, UNLIMITED)
 
     def receive(self) -> Frame:

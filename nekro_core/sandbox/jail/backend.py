@@ -46,7 +46,8 @@ _log = logging.getLogger(__name__)
 
 _READY_TIMEOUT_S = 20.0
 _LAUNCHER_BYTES = 200 * 1024
-"""Memory of the bubblewrap process that stays outside the box; 165 KB were measured."""
+"""Memory, in bytes, that the bubblewrap process outside the box is assumed to need. 165 KB were
+measured."""
 _NICE = 5
 _GUEST_NICE = 10
 """Nice value of the guest's processes. It is higher than the supervisor's nice value, so that
@@ -110,11 +111,12 @@ class JailBackend:
     async def create(
         self, spec: BoxSpec, *, defences: JailDefences = ALL, with_fd_socket: bool = True
     ) -> Box:
-        """See `Backend.create`. Only tests pass ``defences`` and ``with_fd_socket``: without the
-        socket, connections are relayed."""
+        """See `Backend.create`. Only tests pass ``defences`` and ``with_fd_socket``. If
+        ``with_fd_socket`` is False, the box cannot pass descriptors to the host, so its connections
+        are relayed."""
         try:
             return await self._create(spec, defences, with_fd_socket=with_fd_socket)
-        except OSError as error:  # the host has no descriptor, process or memory left
+        except OSError as error:  # The host may have no descriptor, process or memory left.
             raise BackendUnavailable(f"a box cannot be made: {error}") from error
 
     @property
@@ -176,8 +178,8 @@ class JailBackend:
         raise BackendUnavailable(f"a box did not start: {complaint}")
 
     def processes_of(self, box: Box) -> list[int]:
-        """The host's process ids of a box: the launcher, then the supervisor, then its descendants.
-        Empty for a box that has ended."""
+        """Return the host's process ids of a box: the launcher, then the supervisor, then the
+        supervisor's descendants. The list is empty for a box that has ended."""
         if box.box_id not in self._boxes:
             return []
         _, processes = self._boxes[box.box_id]
@@ -222,7 +224,8 @@ class JailBackend:
         # The arguments are passed through a descriptor, because code inside can read the command
         # line of process 1.
         arguments_file = _anonymous_file("\0".join((*arguments, "")).encode())
-        numbers = [end.fileno() for end in ends]  # the supervisor's ends of the socket pairs
+        # These are the supervisor's ends of the socket pairs.
+        numbers = [end.fileno() for end in ends]
         restart_after_s = self._settings.rest_seconds
         told = _guest_settings(
             layout,
@@ -268,8 +271,8 @@ class JailBackend:
     async def _limit(
         self, groups: CgroupManager, box: BoxConnection, processes: JailProcesses, done: anyio.Event
     ) -> None:
-        """Put the box into a cgroup. This can take 20 ms, so it runs while the interpreter
-        starts."""
+        """Put the box into a cgroup. This can take 20 ms. To save this time, it is done while the
+        box's interpreter starts."""
         try:
             await anyio.to_thread.run_sync(
                 lambda: processes.limit(groups.make(box.box_id, box.spec))
@@ -330,15 +333,15 @@ def _guest_settings(
     restart_after_s: float,
     bounded: bool,
 ) -> str:
-    """The settings that the supervisor of a box gets, as JSON."""
+    """Return the settings that the supervisor of a box gets, as JSON."""
     told = {
         "memory": spec.memory_bytes,
         "processes": spec.processes,
         "packages": template.packages,
         "preload": " ".join(template.preload),
         "restart_after": restart_after_s,
-        # A cgroup limits the box's processor share. Without a cgroup, a higher nice value of the
-        # supervisor and of the guest's processes limits the share.
+        # A cgroup limits the box's processor share. Without a cgroup, a higher nice value of all
+        # processes of the box limits it.
         "nice": 0 if layout.groups is not None else _NICE,
         "guest_nice": _GUEST_NICE if layout.groups is not None else _NICE,
         "guest_filter": build_buffer_filter(os.uname().machine).hex() if bounded else "",
@@ -358,7 +361,8 @@ def _check_real_ids(processes: JailProcesses) -> Check:
 
 
 def _anonymous_file(content: bytes) -> int:
-    """Make an anonymous file with ``content``. The descriptor's position is the beginning."""
+    """Make an anonymous file with ``content``. Return its descriptor, which reads from the
+    beginning."""
     file = os.memfd_create("nekro-box")
     os.write(file, content)
     os.lseek(file, 0, os.SEEK_SET)

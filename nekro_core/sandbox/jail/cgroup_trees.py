@@ -29,7 +29,7 @@ def find_hierarchies(
     proc: Path = Path("/proc/self"), *, root: bool
 ) -> tuple[tuple[CgroupHierarchy, ...], str]:
     """Return the trees in which groups with memory and process limits can be made. If there is
-    none, the returned text is the reason."""
+    none, the returned text says why."""
     mounts = list(_mounts((proc / "mountinfo").read_text()))
     ours = dict(_memberships((proc / "cgroup").read_text()))
     if "" in ours:
@@ -51,8 +51,8 @@ def find_hierarchies(
 
 
 def _version_2(own: Path, at: Path) -> CgroupHierarchy | None:
-    """Return the nearest group in which groups with limits can be made: this process's group or one
-    above it."""
+    """Return the nearest group in which groups with limits can be made. It is this process's group
+    or one above it."""
     for folder in (own, *own.parents):
         if not folder.is_relative_to(at) or not os.access(folder / "cgroup.procs", os.W_OK):
             return None
@@ -69,8 +69,8 @@ def _version_2(own: Path, at: Path) -> CgroupHierarchy | None:
 
 
 def may_be_emptied(folder: Path) -> bool:
-    """Return True if a group has only this process and its descendants. Then all of them can be
-    moved to another group."""
+    """Return True if a group has no other processes than this process and its descendants. Then the
+    group can be emptied by moving them to another group."""
     return members(folder) <= set(process_tree.descendants(os.getpid()))
 
 
@@ -81,7 +81,7 @@ def is_real_root(folder: Path) -> bool:
 
 
 def members(folder: Path) -> set[int]:
-    """The processes of a group; empty if the group no longer exists."""
+    """Return the process ids of a group; empty if the group no longer exists."""
     try:
         return set(map(int, (folder / "cgroup.procs").read_text().split()))
     except OSError:
@@ -109,7 +109,8 @@ def _memberships(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _own(path: str, inside: str, at: Path) -> Path:
-    """The folder of this process's group. In a container only a part of the tree may be mounted."""
+    """Return the folder of this process's group. In a container only a part of the tree may be
+    mounted."""
     with contextlib.suppress(ValueError):
         return at / Path(path).relative_to(inside)
     return at

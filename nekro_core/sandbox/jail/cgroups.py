@@ -2,9 +2,9 @@
 and the processor share of all processes of the box together.
 
 This process can make a group of version 2 in a part of the tree that is delegated to it (systemd's
-``Delegate=yes``). As root it can also make one in every part whose controllers are enabled for
-child groups. A group of version 1 needs root. If no group can be made, only the watchdog limits the
-box. Sources: the kernel's ``cgroup-v2.rst`` and ``cgroup-v1/memory.rst``.
+``Delegate=yes``). As root it can also make a group in each part of the tree whose controllers are
+enabled for child groups. A group of version 1 needs root. If no group can be made, only the
+watchdog limits the box. Sources: the kernel's ``cgroup-v2.rst`` and ``cgroup-v1/memory.rst``.
 """
 
 import contextlib
@@ -26,11 +26,11 @@ from nekro_core.sandbox.jail.cgroup_trees import (
 
 _PREFIX = "nekro-boxes-"
 _MARGIN = 32 * 1024 * 1024
-"""Memory that supervisor, launcher and interpreter need. The group's memory limit is the box's
-limit plus this size. The watchdog adds the same size."""
+"""Bytes of memory that supervisor, launcher and interpreter need. The group's memory limit is the
+box's limit plus this size. The watchdog adds the same size."""
 _HELPERS = 3
-"""Processes of a box that its limit must allow in addition: the launcher, the supervisor, and the
-process that is forked in advance for the next run."""
+"""The number of processes that is added to the limit of a box. They are the launcher, the
+supervisor, and the process that is forked in advance for the next run."""
 _SHARES = 512
 _WEIGHT = 50
 """The processor share of a box is half of a group's default: `_SHARES` in the unit of version 1,
@@ -46,8 +46,8 @@ class BoxCgroup:
         self._killed = 0
 
     def add(self, tree: Callable[[], Iterable[int]]) -> None:
-        """Move a box's processes into the group, also processes that they fork during this call.
-        Raises `OSError`."""
+        """Move a box's processes into the group, including processes that they fork during this
+        call. Raises `OSError`."""
         for folder in self._folders:
             for _ in range(_TRIES):
                 outside = set(tree()) - members(folder)
@@ -64,7 +64,8 @@ class BoxCgroup:
         return self._killed > before
 
     def remove(self) -> None:
-        """Delete the group. If the kernel refuses to delete a folder, the folder stays."""
+        """Delete the group. If the kernel refuses to delete a folder of the group, the folder
+        stays."""
         for folder in self._folders:
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -122,7 +123,7 @@ class CgroupManager:
         return tuple(root for root, _ in self._roots)
 
     def describe(self) -> str:
-        """A text for operators: which resources the groups limit."""
+        """Say, for operators, which resources the groups limit."""
         return f"{', '.join(sorted(self.controllers))} by a cgroup (version {self.version})"
 
     def make(self, box_id: str, spec: BoxSpec) -> BoxCgroup:
@@ -144,7 +145,7 @@ class CgroupManager:
         return group
 
     def close(self) -> None:
-        """Remove the folders. The caller has removed the boxes' groups before."""
+        """Remove the folders. The caller must have removed the boxes' groups before."""
         for root, _ in self._roots:
             with contextlib.suppress(OSError):
                 root.rmdir()
@@ -167,7 +168,7 @@ def _bound_all(root: Path, hierarchy: CgroupHierarchy, together: int) -> None:
 
 
 def _make_room(hierarchy: CgroupHierarchy) -> None:
-    """Version 2: enable the group's controllers for its child groups.
+    """Enable the group's controllers for its child groups. This is for version 2 only.
 
     The kernel refuses this while the group itself has processes. So this process and its children
     first move into a child group. Raises `OSError` if the group has other processes too.
@@ -193,7 +194,7 @@ def _pass_on(folder: Path, controllers: frozenset[str]) -> None:
 
 
 def _limits(hierarchy: CgroupHierarchy, spec: BoxSpec) -> Iterator[tuple[str, int, bool]]:
-    """For each limit: the file to write, the value, and whether an error is fatal."""
+    """Yield for each limit the file to write, the value, and whether an error is fatal."""
     # Files in the home folder, /tmp and /dev/shm count as memory. /tmp and /dev/shm each have a
     # quarter of the home folder's size.
     memory = spec.memory_bytes + spec.disk_bytes * 3 // 2 + _MARGIN
@@ -215,9 +216,9 @@ def _limits(hierarchy: CgroupHierarchy, spec: BoxSpec) -> Iterator[tuple[str, in
 
 
 def _sweep(mount: Path) -> None:
-    """Remove groups that were left by bots that have ended: such groups are not locked. The whole
-    tree is searched, because each login session has its own group, so each bot may have made its
-    groups in a different place."""
+    """Remove groups that were left by bots that have ended. Such groups are not locked. The whole
+    tree is searched, because each bot may have made its groups in a different place: each login
+    session has its own group."""
     for folder, inner, _ in os.walk(mount):
         stale = [name for name in inner if name.startswith(_PREFIX)]
         inner[:] = [name for name in inner if name not in stale]
@@ -235,6 +236,8 @@ def _remove_unlocked(root: Path) -> None:
         for folder in (*(path for path in root.iterdir() if path.is_dir()), root):
             folder.rmdir()
     except OSError:
-        pass  # its bot or a process in it still runs; a later start of a bot removes it
+        # The group's bot or a process in the group still runs. A later start of a bot removes the
+        # group.
+        pass
     finally:
         os.close(lock)

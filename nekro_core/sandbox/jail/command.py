@@ -15,8 +15,8 @@ from nekro_core.sandbox.jail.templates import BoxTemplate
 
 GUEST = "/run/guest"
 SUPERVISOR = f"import sys; sys.path.insert(0, {GUEST!r}); from guest_main import main; main()"
-"""The code that starts the supervisor, for the interpreter's option ``-c``. If the interpreter
-got the folder instead, it would first import `runpy`, which takes time."""
+"""The code that starts the supervisor, for the interpreter's option ``-c``. If the interpreter got
+the path of the folder instead of this code, it would first import `runpy`, which takes time."""
 
 _ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin:/home/user/.local/bin",
@@ -42,8 +42,9 @@ _SYSTEM_DATA = (
 )
 _TOP_LEVEL = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
 
-# Names in /proc. The box's /proc lists only the processes of the box. But these folders and files
-# describe the whole machine, so empty folders and files are mounted over them.
+# These folders and files in /proc are hidden. The box's /proc lists only the processes of the box,
+# but these folders and files describe the whole machine. So empty folders and files are mounted
+# over them.
 _HIDDEN_FOLDERS = ("sys", "irq", "bus", "fs", "acpi", "scsi", "asound", "driver")
 _HIDDEN_FILES = (
     "sysrq-trigger",
@@ -65,8 +66,8 @@ _HIDDEN_FILES = (
     "iomem",
     "ioports",
     "config.gz",
-    # These show the kernel's boot options and the names of the disks. Such a name can reveal who
-    # owns the machine.
+    # These files show the kernel's boot options and the names of the disks. Such a name can reveal
+    # who owns the machine.
     "cmdline",
     "partitions",
     "diskstats",
@@ -76,9 +77,9 @@ _HIDDEN_FILES = (
 )
 _ALWAYS_HIDDEN = frozenset({"sysrq-trigger", "kcore"})
 
-# Folders of the host that a box sees if the defence `own_files` is off. /home, /etc and /run are
-# left out: the box gets mounts below them, and bubblewrap cannot make mount points in a folder that
-# is mounted read-only.
+# A box sees these folders of the host if the defence `own_files` is switched off. /home, /etc and
+# /run are not in this list, because the box gets mounts below them. Bubblewrap cannot make mount
+# points in a folder that is mounted read-only.
 _EVERYTHING = ("/var", "/sys", "/opt", "/srv", "/root")
 
 
@@ -95,7 +96,7 @@ class BoxLayout:
 
 
 def box_arguments(view: BoxLayout, defences: JailDefences = ALL) -> list[str]:
-    """Bubblewrap's options for one box. Bubblewrap applies them in this order."""
+    """Return bubblewrap's options for one box. Bubblewrap applies the options in this order."""
     environment = _ENVIRONMENT | dict(view.template.environment)
     if view.template.programs:
         environment["PATH"] = f"{view.template.programs}:{environment['PATH']}"
@@ -158,8 +159,8 @@ def _proc(folder: RuntimeFolder, *, covered: bool) -> Iterator[str]:
 
 def _needs_hiding(path: Path) -> bool:
     """Return True if an empty file must be mounted over ``path``. Each such mount makes the start
-    of a box 0.2 ms slower, so files that only root may open are not covered: the box's user cannot
-    open them. The files in `_ALWAYS_HIDDEN` are always covered."""
+    of a box 0.2 ms slower. So files that only root may open are not covered: the box's user cannot
+    open them anyway. The files in `_ALWAYS_HIDDEN` are always covered."""
     try:
         mode = path.stat().st_mode
     except OSError:

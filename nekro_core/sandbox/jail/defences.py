@@ -1,9 +1,10 @@
-"""The defences of a box. Each has a name, so that a test can switch it off.
+"""Lists the defences of a box. Each has a name, so that a test can switch it off.
 
-A test of an attack runs twice. With the defence switched off, the attack must succeed; this proves
-that the test can notice a successful attack. No setting changes the defences: all are on, except in
-tests that pass other defences to `JailBackend.create`. The PID namespace and the user namespace
-cannot be switched off: without a PID namespace, the supervisor's ``kill(-1)`` would reach the host.
+A test of an attack runs twice, with the defence switched on and off. With the defence switched off,
+the attack must succeed. This proves that the test can notice a successful attack. No setting
+changes the defences: all are on, except in tests that pass other defences to `JailBackend.create`.
+The PID namespace and the user namespace cannot be switched off: without a PID namespace, the
+supervisor's ``kill(-1)`` would reach the host.
 """
 
 from dataclasses import dataclass, replace
@@ -13,8 +14,8 @@ from nekro_core.sandbox.box import BoxSpec
 _UNBOUNDED_MEMORY = 1 << 40
 _UNBOUNDED_PROCESSES = 100_000
 _WIDE_DISK = 4 << 30
-"""The disk limit if the defence ``disk`` is off: large, but a failing test must not fill the
-disk."""
+"""The disk limit, in bytes, if the defence ``disk`` is off. It is large, but a failing test must
+not fill the disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,36 +23,40 @@ class JailDefences:
     """The defences of a box, all on by default."""
 
     network: bool = True
-    """A network namespace: protects the host's addresses and abstract sockets."""
+    """The box has a network namespace. It protects the host's addresses and abstract sockets."""
     calls_filtered: bool = True
-    """The seccomp filter: blocks mounts, new namespaces, tracing, and rare kernel interfaces."""
+    """The box has a seccomp filter. It blocks mounts, new namespaces, tracing, and rare kernel
+    interfaces."""
     own_user: bool = True
-    """A separate user id if the bot runs as root: protects root's files, settings and limits."""
+    """If the bot runs as root, the box has a separate user id. It protects root's files, settings
+    and limits."""
     own_files: bool = True
-    """A root file system with only what a box needs: protects the host's files."""
+    """The box has a root file system with only what it needs. This protects the host's files."""
     own_paths: bool = True
-    """Copies of files that may be in a user's home. Their paths on the host would reveal the
-    user's name."""
+    """The box gets copies of files that may be in a user's home. The paths of the originals on the
+    host would reveal the user's name."""
     read_only: bool = True
-    """A read-only file system, except the box's own folders."""
+    """The file system is read-only, except the box's own folders."""
     proc_covered: bool = True
-    """Hides the files and folders below ``/proc`` that describe the machine."""
+    """The files and folders below ``/proc`` that describe the machine are hidden."""
     own_devices: bool = True
-    """A ``/dev`` with harmless devices only: protects disks, kvm, terminals."""
+    """The box has a ``/dev`` with harmless devices only. This protects disks, kvm and terminals."""
     no_capabilities: bool = True
-    """No capabilities, not even capabilities that work only inside the namespaces."""
+    """The box's processes have no capabilities, not even capabilities that work only inside the
+    namespaces."""
     clean_start: bool = True
-    """An environment without the variables of this process."""
+    """The box's environment does not have the variables of this process."""
     limits: bool = True
-    """Limits of memory and processes: rlimits, cgroup, watchdog, sizes of sockets' buffers."""
+    """The memory and the number of processes are limited, by rlimits, a cgroup, the watchdog and
+    the sizes of sockets' buffers."""
     group: bool = True
-    """The cgroup. Tests without it check that the other limits suffice."""
+    """The box has a cgroup. Tests switch it off to check that the other limits suffice."""
     disk: bool = True
-    """Limits the size of the writable folders."""
+    """The size of the writable folders is limited."""
 
     def bounds(self, spec: BoxSpec) -> BoxSpec:
-        """The limits of a box with these defences: ``spec``, with very large values for limits that
-        are off."""
+        """Return the limits of a box with these defences: ``spec``, but with very large values for
+        limits that are switched off."""
         if not self.limits:
             spec = replace(spec, memory_bytes=_UNBOUNDED_MEMORY, processes=_UNBOUNDED_PROCESSES)
         return spec if self.disk else replace(spec, disk_bytes=_WIDE_DISK)

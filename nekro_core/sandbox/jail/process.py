@@ -22,9 +22,10 @@ from nekro_core.sandbox.jail.cgroups import BoxCgroup
 from nekro_core.sandbox.jail.interpreter import ProcessIdentity
 
 _FILE = 1024
-"""Bytes that the kernel needs for the directory entry and the inode of a file."""
+"""How many bytes the kernel needs for the directory entry and the inode of a file."""
 _FOLLOW_TIMEOUT_S = 2.0
-"""Longest wait for the end of the killed supervisor, and then for the end of its launcher."""
+"""Longest wait, in seconds, for the end of the killed supervisor, and then for the end of its
+launcher."""
 
 
 class JailProcesses:
@@ -57,9 +58,9 @@ class JailProcesses:
         """Start the launcher. ``free`` is called once, when all processes of the box have ended.
 
         ``dropper`` is a program that changes its user to ``identity`` and then executes the
-        launcher. This call blocks for a few milliseconds and must run in the main thread: the
-        kernel kills the launcher when the *thread* that forked it ends, and a worker thread can end
-        before the box. Raises `BackendUnavailable`.
+        launcher. This call blocks for a few milliseconds. It must run in the main thread, because
+        the kernel kills the launcher when the *thread* that forked it ends, and a worker thread can
+        end before the box. Raises `BackendUnavailable`.
         """
         if threading.current_thread() is not threading.main_thread():
             raise BackendUnavailable(
@@ -86,7 +87,7 @@ class JailProcesses:
         return cls(launched, complaints, free)
 
     def complaint(self) -> str:
-        """The last 2,000 bytes that the launcher printed to stderr."""
+        """Return the last 2,000 bytes that the launcher printed to stderr."""
         size = os.fstat(self._complaints.fileno()).st_size
         said = os.pread(self._complaints.fileno(), 2000, max(size - 2000, 0))
         return said.decode(errors="replace").strip()
@@ -96,7 +97,7 @@ class JailProcesses:
         namespace, so it is the last process of the box to end.
 
         No untrusted code runs yet. If the launcher forked processes before it was moved into the
-        cgroup, these processes are moved now. Raises `OSError`.
+        cgroup, this call moves these processes too. Raises `OSError`.
         """
         children = process_tree.children(self.pid)
         if children:
@@ -125,11 +126,11 @@ class JailProcesses:
         return self._group is not None and self._group.starved()
 
     def tree(self) -> list[int]:
-        """The host's ids of the box's processes."""
+        """Return the host's ids of the box's processes."""
         return process_tree.descendants(self._inner) if self._inner is not None else []
 
     def kernel_memory(self) -> int:
-        """Bytes that the kernel may use for the box's sockets
+        """Return how many bytes the kernel may use for the box's sockets
         (`guest_socket_memory.socket_memory`)."""
         return (
             guest_socket_memory.socket_memory(f"/proc/{self._inner}/net")
@@ -138,7 +139,8 @@ class JailProcesses:
         )
 
     def files_bytes(self) -> int:
-        """Bytes of memory that the box's files in a tmpfs use, and `_FILE` bytes for each file."""
+        """Return how many bytes of memory the box's files in a tmpfs use, plus `_FILE` bytes for
+        each file."""
         found = 0
         for folder in FOLDERS:
             with contextlib.suppress(OSError):
@@ -148,7 +150,7 @@ class JailProcesses:
         return found
 
     def commands(self, executor: int) -> set[int]:
-        """The processes of `tree` that belong to commands: the executor and its descendants.
+        """Return the processes of `tree` that belong to commands: the executor and its descendants.
         ``executor`` is the executor's process id inside the box."""
         if self._inner is None or not executor:
             return set()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_MOST = 4096  # at most this many processes are read; a box has fewer
+_MOST = 4096  # Maximum number of processes that are read. A box has fewer.
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class TreeUsage:
 
 
 def children(pid: int) -> list[int]:
-    """The direct children of all threads of a process; empty if the process has ended."""
+    """Return the direct children of all threads of a process; empty if the process has ended."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for thread in Path(f"/proc/{pid}/task").iterdir():
@@ -30,7 +30,7 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """The ids of a process and all its descendants."""
+    """Return the ids of a process and all its descendants."""
     found = [pid]
     for one in found:
         if len(found) > _MOST:
@@ -52,7 +52,7 @@ def with_inner_pid(pids: Iterable[int], inner: int) -> int | None:
 
 
 def usage(pids: Iterable[int]) -> TreeUsage:
-    """Return the sum for these processes. A page that forked processes share counts for each of
+    """Return the sums for these processes. A page that forked processes share counts for each of
     them."""
     memory = 0
     ticks = 0
@@ -67,7 +67,8 @@ def usage(pids: Iterable[int]) -> TreeUsage:
 
 
 def proportional_memory(pids: Iterable[int]) -> int:
-    """The memory of these processes in bytes. If N processes map a page, it counts 1/N for each.
+    """Return the memory of these processes in bytes. A page that N processes map counts 1/N for
+    each of them.
 
     The kernel visits every page for this: 10 ms for 2 GB. If the kernel refuses access to a
     process, all its pages count fully. The call blocks; make it in a worker thread.
@@ -80,13 +81,13 @@ def proportional_memory(pids: Iterable[int]) -> int:
         except PermissionError:
             memory += usage([pid]).memory_bytes
         except OSError:
-            pass  # the process has ended
+            pass  # The process has ended.
     return memory
 
 
 def descriptors(pids: Iterable[int], unknown: int) -> int:
-    """Number of open descriptors of these processes. If the kernel refuses access to a process,
-    ``unknown`` is added."""
+    """Return the number of open descriptors of these processes. If the kernel refuses access to a
+    process, ``unknown`` is added."""
     found = 0
     for pid in pids:
         try:
@@ -97,12 +98,13 @@ def descriptors(pids: Iterable[int], unknown: int) -> int:
         except PermissionError:
             found += unknown
         except OSError:
-            pass  # the process has ended
+            pass  # The process has ended.
     return found
 
 
 def _kilobytes(told: bytes, *fields: bytes) -> int:
-    """The sum of some fields of a ``/proc`` file, in bytes. The file has them in kB."""
+    """Return the sum of some fields of a ``/proc`` file, in bytes. The file has the fields in
+    kB."""
     found = 0
     for field in fields:
         place = told.find(field)
@@ -112,7 +114,7 @@ def _kilobytes(told: bytes, *fields: bytes) -> int:
 
 
 def real_user_ids(pids: Iterable[int]) -> set[int]:
-    """All user ids (real, effective, saved, file system) of these processes."""
+    """Return all user ids (real, effective, saved, file system) of these processes."""
     found: set[int] = set()
     for pid in pids:
         with contextlib.suppress(OSError):

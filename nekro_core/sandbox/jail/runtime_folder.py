@@ -1,4 +1,5 @@
-"""The files on the host's disk that boxes need while a backend is open.
+"""Makes the folder with the files that boxes need while a backend is open. It is on the host's
+disk.
 
 ::
 
@@ -45,7 +46,7 @@ class RuntimeFolder:
         return self.path / "guest"
 
     def uploads(self, box_id: str) -> Path:
-        """The folder of one box's uploads."""
+        """Return the folder of one box's uploads."""
         return self.path / "uploads" / box_id
 
     def remove(self) -> None:
@@ -56,7 +57,8 @@ class RuntimeFolder:
 def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
     """Make the folder, and delete the folders of earlier processes that have ended.
 
-    ``shared`` says that other users run programs in this folder. Raises `BackendUnavailable`.
+    With ``shared``, the folder is for programs that other users run too. Raises
+    `BackendUnavailable`.
     """
     parent = _choose_parent(wanted, shared=shared)
     held = LockedTempFolder(parent, _PREFIX)
@@ -99,7 +101,7 @@ def install_guest(folder: RuntimeFolder, interpreter: Interpreter) -> None:
 
 
 def compile_guest(folder: RuntimeFolder, interpreter: Interpreter) -> None:
-    """Compile the supervisor's code for ``interpreter`` too. Blocks for 0.2 s."""
+    """Compile the supervisor's code in the folder for one more interpreter. Blocks for 0.2 s."""
     compile_all = ("-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash")
     subprocess.run(  # noqa: S603 - fixed words
         [interpreter.executable, "-I", "-S", *compile_all, folder.guest],

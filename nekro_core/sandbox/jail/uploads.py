@@ -1,4 +1,4 @@
-"""The uploads of one box: a folder on the host that the box sees read-only."""
+"""Stores the uploads of one box in a folder on the host, which the box sees read-only."""
 
 import os
 import secrets
@@ -10,8 +10,8 @@ from nekro_core.sandbox.uploads import BoxUploads, upload_parts
 
 
 class UploadsFolder:
-    """The uploads folder of one box. Code in the box cannot make links here, so paths need no
-    check after `upload_parts` has checked their names."""
+    """The uploads folder of one box. `upload_parts` checks the names in a path. No other check of a
+    path is needed, because code in the box cannot make links in this folder."""
 
     def __init__(self, path: Path, held: BoxUploads) -> None:
         self._path = path
@@ -47,7 +47,7 @@ class UploadsFolder:
         for part in parts:
             folder /= part
             folder.mkdir(exist_ok=True)
-            folder.chmod(0o755)  # whatever the umask of this process is
+            folder.chmod(0o755)  # The umask of this process may have removed permissions.
 
     def remove(self) -> None:
         """Delete the folder with its files."""

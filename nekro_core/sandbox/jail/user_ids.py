@@ -1,5 +1,5 @@
-"""Separate user ids for boxes, if the bot runs as root. So no box can access the files of another
-box."""
+"""Gives each box a separate user id, if the bot runs as root. So no box can access the files of
+another box."""
 
 import secrets
 from pathlib import Path
@@ -8,12 +8,13 @@ from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.jail.interpreter import ProcessIdentity, is_root
 
 _HIGHEST = 2**31 - 2
-_RESERVED_BELOW = 100_000  # systems use the ids below this for people and services
+# Systems use the ids below this number for people and services.
+_RESERVED_BELOW = 100_000
 
 
 def mapped_user_ids() -> tuple[int, int]:
-    """Return the last range of user ids in this process's user namespace: the first id, and the id
-    after the last."""
+    """Return the last range of user ids in this process's user namespace, as two numbers: its first
+    id, and the id after its last id."""
     first, end = 0, 0
     for line in Path("/proc/self/uid_map").read_text().splitlines():
         inside, _, count = (int(part) for part in line.split())
@@ -31,7 +32,7 @@ class UserIds:
             return
         first, end = mapped_user_ids()
         if start is None:
-            # The highest ids, because systems give low ids to users and services.
+            # The highest ids are used, because systems give low ids to users and services.
             start = max(first, end - count)
             count = end - start
         if start < _RESERVED_BELOW and end > _RESERVED_BELOW + count:
@@ -57,6 +58,6 @@ class UserIds:
                 return ProcessIdentity(uid)
 
     def give_back(self, identity: ProcessIdentity) -> None:
-        """Free the id. The caller has ended all processes of the box before."""
+        """Free the id. The caller must have ended all processes of the box before."""
         if identity.uid is not None:
             self._taken.discard(identity.uid)

@@ -17,24 +17,25 @@ from nekro_core.sandbox.link.box_connection import BoxConnection
 from nekro_core.sandbox.memory_limit import LOOK_S, MemoryLimit
 
 _MARGIN = 32 * 1024 * 1024
-"""Memory that supervisor, launcher and interpreter need. It is added to the box's memory limit."""
+"""Bytes of memory that supervisor, launcher and interpreter need. They are added to the box's
+memory limit."""
 _SOON_S = 0.02
 _PIPE_END = 4096
-"""Bytes that are counted for each open descriptor: half of a pipe's buffer, because a pipe has two
-descriptors. A new pipe gets this buffer if its user has many pipes (``pipe-user-pages-soft``). The
-first pipes of a user have larger buffers, 64 MB together. Other descriptors use less. Sockets are
-counted separately."""
+"""The number of bytes that is counted for each open descriptor. It is half of a pipe's buffer,
+because a pipe has two descriptors. A new pipe gets this buffer if its user has many pipes
+(``pipe-user-pages-soft``). The first pipes of a user have larger buffers, 64 MB together. Other
+descriptors use less. Sockets are counted separately."""
 _FORKS_SHARE = 4
-"""The first measurement counts a shared page again for each process that maps it. If its sum is at
-most this many times the limit, a slower measurement counts shared pages only once: 64 processes
-with numpy loaded need this slower measurement. If the sum is larger, the box counts as over its
-limit. This bounds the cost of the slower measurement."""
+"""The first measurement counts a shared page again for each process that maps it. If its sum is
+above the limit, but at most this many times the limit, a slower measurement counts shared pages
+only once. For example, 64 processes with numpy loaded need this slower measurement. If the sum is
+larger, the box counts as over its limit. This bounds the cost of the slower measurement."""
 
 
 class Watchdog:
     """Measures the boxes. If a box is over its memory limit, the watchdog ends its run or its
-    commands, whichever use more. If a run computes while it pretends to wait, the watchdog adds the
-    processor time to the run's own time."""
+    commands, depending on which of them use more. If a run computes while it pretends to wait, the
+    watchdog adds the processor time to the run's own time."""
 
     def __init__(
         self,
@@ -83,9 +84,9 @@ class Watchdog:
         of_run = set(processes.tree()) - commands
         by_commands = process_tree.usage(commands)
         by_run = process_tree.usage(of_run)
-        # The time in which a run waits does not count. So if it computes while it says that it
-        # waits, its processor time is charged. The time of commands is not counted here, because
-        # they have their own limits.
+        # The time in which a run waits does not count. So if a run computes while it says that it
+        # waits, its processor time is added to its own time. The time of commands is not counted
+        # here, because they have their own limits.
         spent = 0.0 if spent_before is None else by_run.processor_s - spent_before
         if spent > 0 and box.run is not None and not box.run.is_running_code:
             box.run.charge(min(spent, LOOK_S))
@@ -116,10 +117,10 @@ def _of_kernel(processes: JailProcesses, of_run: set[int], commands: set[int]) -
     """Estimate the kernel memory of pipes and sockets: of the run, and of the commands.
 
     The kernel does not show which process owns a socket: some sockets are in the queues of other
-    sockets. So the memory of all sockets is divided in proportion to the open descriptors. If the
-    run is ended because of sockets that belong to the commands, the next measurement finds the box
-    over its limit again, and the commands are ended too. If the commands are ended because of the
-    run's sockets, the run is ended next.
+    sockets. So the memory of all sockets is divided in proportion to the open descriptors. This
+    division may be wrong: the run may be ended because of sockets that belong to the commands, or
+    the commands because of sockets of the run. Then the next measurement finds the box over its
+    limit again, and the other of the two is ended too.
     """
     open_files = (
         process_tree.descriptors(of_run, OPEN_FILES),
@@ -132,7 +133,8 @@ def _of_kernel(processes: JailProcesses, of_run: set[int], commands: set[int]) -
 
 
 def _shares(of_run: set[int], commands: set[int]) -> tuple[int, int]:
-    """Memory of the run and of the commands. Pages that forked processes share count once."""
+    """Return the memory of the run and of the commands, in bytes. Pages that forked processes share
+    count once."""
     return process_tree.proportional_memory(of_run), process_tree.proportional_memory(commands)
 
 

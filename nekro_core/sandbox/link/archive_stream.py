@@ -14,7 +14,7 @@ import anyio.abc
 from nekro_core.system.errors import NekroError
 
 _STALL_S = 60.0
-"""If no byte is transferred for this time, the transfer ends, because the process that packs or
+"""If no byte is transferred for this many seconds, the transfer ends. The process that packs or
 unpacks in a box must be hanging."""
 _PIECE = 256 * 1024
 _PIPE = 1024 * 1024
@@ -65,14 +65,16 @@ class ArchiveStream(AsyncGenerator[bytes, None]):
 
 
 async def receive(stream: anyio.abc.ByteStream) -> bytes:
-    """Receive the next piece. Empty at the end, or if no byte arrives for a minute."""
+    """Receive the next piece. It is empty at the end of the archive, or if no byte arrives for a
+    minute."""
     with anyio.move_on_after(_STALL_S), contextlib.suppress(*_OVER):
         return await stream.receive(_PIECE)
     return b""
 
 
 async def send(stream: anyio.abc.ByteStream, piece: bytes) -> bool:
-    """Send a piece. Returns False if the stream has ended or does not accept it within a minute."""
+    """Send a piece. Returns False if the stream has ended or does not accept the piece within a
+    minute."""
     with anyio.move_on_after(_STALL_S), contextlib.suppress(*_OVER):
         await stream.send(piece)
         return True
@@ -118,8 +120,9 @@ async def _move(
     readable: socket.socket | None,
     writable: socket.socket | None,
 ) -> int:
-    """Move some bytes and return how many. While no byte can be moved, wait for ``readable`` or
-    else for ``writable``. Return 0 at the end, or if no byte was moved for a minute."""
+    """Move some bytes and return how many. While no byte can be moved, wait until the socket
+    ``readable`` has bytes or the socket ``writable`` accepts bytes. One of the two is given. Return
+    0 at the end, or if no byte was moved for a minute."""
     with anyio.move_on_after(_STALL_S):
         while True:
             try:

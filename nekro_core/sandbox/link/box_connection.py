@@ -44,7 +44,7 @@ from nekro_core.sandbox.uploads import UPLOADS, Uploads
 _FILE_TIMEOUT_S = 60.0
 _OPEN_TIMEOUT_S = 10.0
 _UNTOLD_BYTES = 8 * 1024 * 1024
-"""The assumed memory of a box until its supervisor reports the real number."""
+"""The assumed memory of a box, in bytes, until its supervisor reports the real number."""
 _FAR = 2**62
 """An offset beyond the end of any file."""
 
@@ -110,7 +110,7 @@ class BoxConnection:
         ``outside_bytes`` is the memory of processes that run outside the box but only for it. The
         supervisor cannot measure them."""
         self.used_bytes = 0
-        """Bytes of processes and files together, at the last measurement."""
+        """How many bytes the processes and files used together at the last measurement."""
         self.box_id = box_id
         self.spec = spec
         self.bounded_by = bounded_by
@@ -133,7 +133,7 @@ class BoxConnection:
         self._requests = BoxRequests(self, self.lose)
         self._streams = BoxStreams(self, self.lose)
         self._work = BoxWork(self._requests, self._streams)
-        # `fast_acquire`: if no run is active, `start_run` does not yield to the event loop.
+        # With `fast_acquire`, `start_run` does not yield to the event loop if no run is active.
         self._turn = anyio.Semaphore(1, fast_acquire=True)
         self._environment: dict[str, str] = {}
         self._functions: tuple[GuestFunction | GuestValue, ...] = ()
@@ -176,7 +176,7 @@ class BoxConnection:
     def stop_commands(self) -> None:
         """Kill all commands, and the background processes of earlier commands.
 
-        This may be called several times: each STOP frame contains the id of the executor that is
+        This may be called several times. Each STOP frame contains the id of the executor that is
         known now, so the frame does not kill the commands of a later executor.
         """
         self.send(wire.STOP, 0, str(self.executor_pid).encode())
@@ -213,7 +213,7 @@ class BoxConnection:
             "keep": keep_globals,
         }
         told = self._encode_functions(tuple(functions))
-        # `send_soon` sends all frames of one cycle of the event loop in one write. So if the caller
+        # `send_soon` sends all frames of one cycle of the event loop in one write. If the caller
         # calls `Run.feed` in this cycle, the START frame and the source are sent together.
         same = 0 if told else wire.SAME_FUNCTIONS
         channel.send_soon(wire.START, same, msgspec.json.encode(bounds), told)
@@ -233,8 +233,8 @@ class BoxConnection:
         return run
 
     def _encode_functions(self, functions: tuple[GuestFunction | GuestValue, ...]) -> bytes:
-        """Encode the functions and values for the supervisor. Empty if the kept interpreter has the
-        same functions and values already."""
+        """Encode the functions and values for the supervisor. The result is empty if the kept
+        interpreter has the same functions and values already."""
         known, self._kept = self._kept, False
         if known and functions == self._functions:
             return b""
@@ -368,8 +368,8 @@ class BoxConnection:
 
     @property
     def _archive_limit(self) -> int:
-        """Largest size of an archive in bytes. An archive is larger than its files, because it also
-        has headers and padding."""
+        """Return the largest size of an archive in bytes. An archive is larger than its files,
+        because it also has headers and padding."""
         return self.spec.disk_bytes * 2 + 64 * 1024 * 1024
 
     async def import_files(self, archive: bytes) -> None:
@@ -423,8 +423,8 @@ class BoxConnection:
                 self._handle_ready(text)
             elif kind == wire.EXECUTOR:
                 self.executor_pid = number
-                # This call only resets what `_starved` returns: earlier kills must not count as
-                # kills in later runs.
+                # This call only resets what `_starved` returns. Otherwise earlier kills would count
+                # as kills in later runs.
                 self._starved()
             elif kind == wire.ENDING:
                 self.lose(text.decode("utf-8", "replace") or "its supervisor ended")

@@ -1,4 +1,5 @@
-"""The host's part of one run: sends source to the run, answers its calls, limits its time."""
+"""Does the host's part of one run: it sends source to the run, answers the run's calls, and limits
+its time."""
 
 import asyncio
 import logging
@@ -29,20 +30,20 @@ from nekro_core.sandbox.link.worker_pool import Job, WorkerPool
 _log = logging.getLogger(__name__)
 
 _KILL_GRACE_S = 3.0
-"""Time in which a supervisor must end a run. If it does not, the box and its files are lost. Half a
-second is too short on a busy machine while a fork bomb runs in the box."""
+"""Time, in seconds, in which a supervisor must end a run. If it does not, the box and its files are
+lost. Half a second is too short on a busy machine while a fork bomb runs in the box."""
 
 _UNWIND_S = 0.05
-"""Time for a run that keeps its globals to end after `EndRun`: the call raises an exception, which
-must pass through a few functions of the code. If the code catches this exception, the run is killed
-after this time."""
+"""Time, in seconds, in which a run that keeps its globals must end after `EndRun`. The call raises
+an exception, which must pass through a few functions of the code. If the code catches this
+exception, the run is killed after this time."""
 
 _ERROR_LIMIT = 16_000
 
 _STARVED = "the code used more memory than its box has"
 _STARVES_S = 0.02
-"""No run can use up a box's memory in less than this time. So ``starved``, which reads a file, is
-not called after a shorter run."""
+"""No run can use up a box's memory in less than this many seconds. So ``starved``, which reads a
+file, is not called after a shorter run."""
 
 _TIMED = 200
 """Maximum number of pieces of source whose times are measured."""
@@ -89,7 +90,7 @@ class BoxRun:
         self._timeline: list[StatementTime] = []
         self._finishing = False
         self._stopping: _Ended | None = None
-        self._printed = self._checkpoint = 0  # bytes of output
+        self._printed = self._checkpoint = 0  # Both are numbers of bytes of the output.
         self._used = 0.0
         self._running_since: float | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -172,7 +173,8 @@ class BoxRun:
             self._statements += bool(text)
             self._executed = min(max(self._executed, number), self._fed)
             if 0 < number <= len(self._timeline):
-                # The box chooses the number. If it repeats a number, the first time stays.
+                # The box chooses the number and may repeat it. Then the time of the first frame
+                # stays.
                 known = self._timeline[number - 1]
                 if known.ended is None:
                     ended = self._clock() - self._began
@@ -186,7 +188,7 @@ class BoxRun:
     def lost(self, reason: str) -> None:
         """End the run because the box is lost."""
         ended = _Ended(StopReason.DIED, f"the box was lost: {reason}")
-        if self._starved():  # the kernel killed the supervisor too
+        if self._starved():  # The kernel has killed the supervisor too.
             ended = _Ended(StopReason.OUT_OF_MEMORY, f"{_STARVED}: it was lost")
         self._end(self._stopping or ended, b"")
 
@@ -314,12 +316,13 @@ class BoxRun:
             seconds=self._used,
             globals_kept=kept,
         )
-        self._over.set()  # before the cleanup, so that callers continue as early as possible
+        # This is done before the cleanup, so that callers continue as early as possible.
+        self._over.set()
         if self._timer is not None:
             self._timer.cancel()
         for job in self._open_calls.values():
             job.cancel()
         if self._clock() - self._began > _STARVES_S:
-            # This call only resets what `_starved` returns: kills during this run must not count as
-            # kills in the next run.
+            # This call only resets what `_starved` returns. Otherwise kills during this run would
+            # count as kills in the next run.
             self._starved()

@@ -25,8 +25,8 @@ _INT_DIGITS = 20
 
 
 class InvalidCall(NekroError, ValueError):
-    """A guest sent an invalid call. The functions in the guest never do this, so untrusted code
-    wrote the frame."""
+    """A guest sent an invalid call. Untrusted code must have written the frame, because the
+    functions in the guest never send invalid calls."""
 
 
 class _Call(msgspec.Struct, array_like=True, forbid_unknown_fields=True):

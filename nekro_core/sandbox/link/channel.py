@@ -1,5 +1,5 @@
-"""The host's end of a box's channel. Received frames are passed to a callback. Sending never
-waits."""
+"""Sends and receives frames at the host's end of a box's channel. Received frames are passed to a
+callback. Sending never waits."""
 
 import asyncio
 import socket
@@ -11,7 +11,8 @@ from nekro_core.sandbox.guest import guest_wire as wire
 _READ_BYTES = 65536
 
 _BODY_LIMIT = 256 * 1024 * 1024
-"""Limit in bytes of the body of one frame from a supervisor; larger than the largest value."""
+"""Limit in bytes of the body of one frame from a supervisor. It is larger than the largest value
+that a call may have."""
 
 
 class FrameSender(Protocol):
@@ -76,21 +77,21 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Asyncio: the stream is connected."""
+        """asyncio calls this when the stream is connected."""
         self._transport = cast(asyncio.WriteTransport, transport)
 
     def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002 - asyncio's signature
-        """Asyncio: the buffer for received bytes. It is reused; for `asyncio.Protocol`, asyncio
-        would allocate 256 KiB for each read."""
+        """Return the buffer for received bytes. asyncio calls this before it reads. The buffer is
+        reused. With an `asyncio.Protocol`, asyncio would allocate 256 KiB for each read."""
         return self._received
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Asyncio: some bytes were received."""
+        """asyncio calls this when some bytes were received."""
         self.receive(memoryview(self._received)[:nbytes])
 
     def receive(self, data: memoryview) -> None:
-        """Handle received bytes. `AttachedStream` calls this too: its channel is a part of another
-        stream."""
+        """Handle received bytes. `AttachedStream` calls this too, because its channel is only a
+        part of what the container's stream carries."""
         self._buffer += data
         try:
             while found := wire.split(self._buffer, _BODY_LIMIT):
@@ -105,6 +106,6 @@ class Channel(asyncio.BufferedProtocol):
         self._on_lost(reason)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Asyncio: the stream has ended."""
+        """asyncio calls this when the stream has ended."""
         self._transport = None
         self._on_lost("its processes ended" if exc is None else f"its channel broke: {exc}")

@@ -1,4 +1,4 @@
-"""The host's end of the socket through which a supervisor passes descriptors.
+"""Receives the file descriptors that a supervisor passes through a socket to the host.
 
 If the supervisor and the host run on the same kernel, the supervisor opens a connection in the
 box's network and passes its descriptor to the host. Then the host uses the connection directly.
@@ -54,7 +54,8 @@ class DescriptorReceiver:
                 self._break(f"its descriptor socket broke: {error}")
                 return
             if not message and not descriptors:
-                self.close()  # the supervisor has ended; the channel reports this
+                # The supervisor has ended. The channel reports that, so nothing is reported here.
+                self.close()
                 return
             if not self._take(message, descriptors):
                 self._break("its supervisor passed a descriptor that is not a connection")

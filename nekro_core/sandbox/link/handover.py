@@ -1,9 +1,9 @@
-"""Pickles values for a guest, which cannot import the bot's packages.
+"""Pickles values for a guest (the code inside a box), which cannot import the bot's packages.
 
 Objects of the standard library's classes are pickled unchanged: every guest can import them. Other
-objects are converted: an enum to its value, a subclass of a plain type such as ``str`` or ``dict``
-to this type, and any other object to a view: an object that has the same fields and the name of the
-class.
+objects are converted. An enum becomes its value. An object of a subclass of a plain type such as
+``str`` or ``dict`` becomes an object of this type. Any other object becomes a view, which has the
+same fields and the name of the class.
 """
 
 import copy
@@ -18,7 +18,8 @@ from typing import Any
 from nekro_core.system.errors import NekroError
 
 _ALREADY_PLAIN = frozenset((type(None), bool, int, float, str, bytes))
-_PROTOCOL = 4  # the guest's Python may be 3.9
+# The guest's Python may be 3.9, which can read this version of the pickle protocol.
+_PROTOCOL = 4
 
 
 class HandoverError(NekroError):
@@ -26,8 +27,8 @@ class HandoverError(NekroError):
 
 
 def make_view(module: str, name: str) -> Any:
-    """A placeholder that is never called. Pickles refer to it by name; in the guest, the function
-    of this name makes views."""
+    """This function is a placeholder and is never called. Pickles refer to it by its name. In the
+    guest, the function of this name makes views."""
     raise NotImplementedError(f"views are made in the guest: {module}.{name}")
 
 
@@ -66,7 +67,8 @@ class _Pickler(pickle.Pickler):
         if isinstance(value, Enum):
             return copy.copy, (
                 value.value,
-            )  # the guest calls `copy.copy(value)`, which returns the plain value
+                # The guest calls `copy.copy(value)`, which returns the plain value.
+            )
         return _plain_base(value) or _view(value)
 
 
@@ -103,7 +105,8 @@ def _view(value: Any) -> tuple[Any, ...]:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    if isinstance(value, tuple):  # a named tuple; `_plain_base` handles all other tuples
+    # The value is a named tuple. `_plain_base` handles all other tuples.
+    if isinstance(value, tuple):
         named: Any = value
         return dict(named._asdict())
     if dataclasses.is_dataclass(value):

@@ -1,7 +1,8 @@
-"""Connections of a box that the supervisor relays in numbered frames, with flow control.
+"""Sends and receives the data of a box's connections, if the supervisor relays them in numbered
+frames.
 
-Each side may send `WINDOW` bytes before the other side has read them. So no stream delays the tool
-calls on the same channel, and unread bytes need little memory. See `guest_wire`.
+Each side may send at most `WINDOW` bytes that the other side has not read yet. So no stream delays
+the tool calls on the same channel, and unread bytes need little memory. See `guest_wire`.
 """
 
 from collections import deque
@@ -16,7 +17,8 @@ from nekro_core.sandbox.link.channel import FrameSender
 
 _PIECE = 64 * 1024
 _BACKLOG = 256
-"""Limit of connections that wait for `accept`: twice the backlog of the supervisor's listener."""
+"""Maximum number of connections that wait for `accept`. It is twice the backlog of the supervisor's
+listener."""
 
 
 class RelayedStream(anyio.abc.ByteStream):
@@ -90,8 +92,8 @@ class RelayedStream(anyio.abc.ByteStream):
         await anyio.lowlevel.checkpoint()
 
     def deliver(self, data: bytes) -> bool:
-        """Add bytes that the supervisor sent; empty bytes are the end. Returns False if the
-        supervisor sent more than the window allows."""
+        """Add bytes that the supervisor sent. Empty bytes mean the end of the data. Returns False
+        if the supervisor sent more than the window allows."""
         if not data:
             self._ended = True
         elif not self._closed:
@@ -101,8 +103,8 @@ class RelayedStream(anyio.abc.ByteStream):
         return self._waiting + self._taken <= wire.WINDOW
 
     def add_credit(self, count: int) -> bool:
-        """Add credit: the supervisor has passed on ``count`` bytes. Returns False if that is more
-        than was sent to the supervisor."""
+        """Allow ``count`` more bytes to be sent, because the supervisor has passed on so many.
+        Returns False if that is more than was sent to the supervisor."""
         self._credit += count
         self._wake()
         return count >= 0 and self._credit <= wire.WINDOW
@@ -145,13 +147,13 @@ class RelayedListener:
         await anyio.lowlevel.checkpoint()
 
     def deliver(self, stream: RelayedStream) -> bool:
-        """Add a connection for `accept`. Returns False if too many wait."""
+        """Add a connection for `accept`. Returns False if too many connections wait."""
         self._accepted.append(stream)
         self._wake()
         return len(self._accepted) <= _BACKLOG
 
     def close(self) -> None:
-        """Close the listener without sending a frame. Called at the end of the box."""
+        """Close the listener without sending a frame, because the box has ended."""
         self._closed = True
         self._wake()
 

@@ -1,5 +1,5 @@
-"""Requests to a supervisor that do not belong to a run. Each has a number and gets one answer. Many
-may be open at the same time."""
+"""Sends requests to a supervisor that do not belong to a run, and waits for their answers. Each
+request has a number and gets one answer. Many may be open at the same time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,7 +33,8 @@ class _FileReply(msgspec.Struct):
 
 
 def encoded(wanted: dict[str, object]) -> bytes:
-    """Encode a request. Raises `BoxFileError` for a text with half a surrogate pair."""
+    """Encode a request. Raises `BoxFileError` for a text that is not valid Unicode (it has half a
+    surrogate pair)."""
     try:
         return msgspec.json.encode(wanted)
     except UnicodeEncodeError as error:
@@ -128,7 +129,7 @@ class BoxRequests:
         self._sender.send(wire.WORK, request.number, encoded(wanted), body)
 
     async def wait(self, request: BoxRequest, timeout_s: float) -> None:
-        """Wait for the answer. If there is none in time, the box is lost. Raises `BoxLost`."""
+        """Wait for the answer. If no answer arrives in time, the box is lost. Raises `BoxLost`."""
         with anyio.move_on_after(timeout_s):
             await request.done.wait()
         if not request.answered:

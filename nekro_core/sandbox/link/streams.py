@@ -1,5 +1,5 @@
-"""The host's part of connections into and out of a box. They are passed as descriptors, or relayed
-in frames."""
+"""Opens connections into a box, and accepts connections out of it. They are passed to the host as
+descriptors, or relayed in frames."""
 
 import contextlib
 import socket
@@ -94,7 +94,7 @@ class BoxStreams:
         """Handle a received descriptor."""
         opening = self._openings.get(number)
         if opening is None or opening.done.is_set():
-            sock.close()  # the request has ended
+            sock.close()  # The request of this stream has ended.
         else:
             opening.found = sock
             opening.done.set()

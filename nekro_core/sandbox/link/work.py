@@ -22,12 +22,12 @@ from nekro_core.sandbox.results import (
 )
 
 _GRACE_S = 15.0
-"""Time after a command's timeout in which the executor must kill the command's processes and
-answer, even on a busy machine."""
+"""Seconds after a command's timeout in which the executor must kill the command's processes and
+answer. They suffice even on a busy machine."""
 _GLOB_S = 60.0
 _ANSWER_S = 60.0
-"""Longest wait for the beginning of an archive, and for the answer at its end. Its pieces have
-another limit (`archive_stream`)."""
+"""Longest wait, in seconds, for the beginning of an archive, and for the answer at its end. The
+wait for its pieces has another limit (see the module `archive_stream`)."""
 _KILLED = 137
 _PATH_LIMIT = 4096
 
@@ -50,8 +50,8 @@ class _Unpacked(msgspec.Struct):
 
 
 class BoxWork:
-    """Makes the requests to one box that may take long: commands, searches for files, packing and
-    unpacking."""
+    """Makes the requests to one box that may take long. They are for commands, searches for files,
+    packing and unpacking."""
 
     def __init__(self, requests: BoxRequests, streams: BoxStreams) -> None:
         self._requests = requests
@@ -127,7 +127,7 @@ class BoxWork:
             else:
                 async for piece in pieces:
                     if not await send(stream, piece):
-                        break  # the answer has the reason
+                        break  # The answer says why the box accepts no more.
             with contextlib.suppress(anyio.BrokenResourceError):
                 await stream.send_eof()
             await self._requests.wait(request, _ANSWER_S)
@@ -193,7 +193,7 @@ class _Nothing(msgspec.Struct):
 
 
 def _refuse_strange(texts: Sequence[str]) -> None:
-    """Refuse texts with a NUL character, which no system call accepts. This gives a clear
+    """Refuse texts with a NUL character, which no system call accepts. The caller thus gets a clear
     message."""
     for text in texts:
         if "\0" in text:

@@ -1,8 +1,8 @@
-"""A pool of tasks that answer the calls of runs. Each task answers one call after another.
+"""Keeps a pool of tasks that answer the calls of runs. Each task answers one call after another.
 
-A call arrives in a callback of the event loop. In a callback, anyio can start a task only if anyio
-started the event loop, but here the web server starts it. Starting a task also takes longer than
-most calls.
+A call arrives in a callback of the event loop. There are two reasons not to start a task for it. In
+a callback, anyio can start a task only if anyio itself started the event loop, but here the web
+server starts it. And starting a task takes longer than most calls.
 """
 
 import asyncio
@@ -18,7 +18,8 @@ import anyio.abc
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 _IDLE = 8
-"""Limit of tasks that wait for a call. Most boxes make one call at a time, and most are idle."""
+"""Maximum number of tasks that wait for a call. Most boxes are idle, and the others usually make
+one call at a time."""
 
 
 class Job:
@@ -89,7 +90,8 @@ class WorkerPool:
 
     async def _work(self) -> None:
         while self._open:
-            with anyio.CancelScope() as scope:  # used for all jobs until one is cancelled
+            # This scope is used for all jobs until one is cancelled.
+            with anyio.CancelScope() as scope:
                 while not scope.cancel_called:
                     if self._waiting:
                         job: Job | None = self._waiting.popleft()

@@ -15,8 +15,8 @@ import msgspec
 from nekro_core.system.errors import NekroError
 
 _HEAD = "/nekro"
-"""The name of an extra first entry, which contains the `_Head`. Boxes do not restore this entry,
-because its name is absolute."""
+"""The name of an extra first entry of an archive, which contains the `_Head`. Boxes do not restore
+this entry, because its name begins with a slash."""
 _HEAD_BYTES = 8 * 1024 * 1024
 _BLOCK = tarfile.BLOCKSIZE
 

@@ -1,4 +1,4 @@
-"""One named box, from its first use to its destruction."""
+"""Manages one named box, from its first use to its destruction."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -17,9 +17,10 @@ _log = logging.getLogger(__name__)
 DIED = "it had died; its processes are gone, its files are as they were last saved"
 
 _TRY_AGAIN_S = 60.0
-"""Pause after a failed save, so that a full disk is logged only once a minute."""
+"""Pause after a failed save, in seconds. With this pause, a full disk is logged only once a
+minute."""
 _END_S = 5.0
-"""Longest wait for the end of a box."""
+"""Longest wait for the end of a box, in seconds."""
 
 
 Equip = Callable[[str, str, Box], Awaitable[None]]
@@ -36,7 +37,7 @@ class TooManyBoxes(SandboxError):
 
 
 class BoxDestroyed(SandboxError):
-    """The box was destroyed while a caller waited for it; its name is free again."""
+    """The box was destroyed while a caller waited for it. Another box may now get its name."""
 
 
 class StoredBoxUnreadable(SandboxError):
@@ -140,8 +141,8 @@ class NamedBox:
 
     @property
     def needs_save(self) -> bool:
-        """Return True if the box must be saved now: files changed, no call uses it, and no save
-        failed in the last `_TRY_AGAIN_S` seconds."""
+        """Return True if the box must be saved now: its files have changed, no call uses it, and no
+        save has failed in the last `_TRY_AGAIN_S` seconds."""
         return self.changed and not self.in_use and self._clock() >= self._try_again_at
 
     @property
@@ -163,8 +164,8 @@ class NamedBox:
         necessary.
 
         Raises `BoxDestroyed`, `StoredBoxUnreadable` and the errors of making a box. After an error
-        the box has the same state as before the call; if it had died unnoticed, it sleeps. After a
-        success the caller must call `give_back`.
+        the box has the same state as before the call. But if it had died and nobody had noticed, it
+        now sleeps. After a success the caller must call `give_back`.
         """
         self._users += 1
         try:
@@ -184,14 +185,14 @@ class NamedBox:
         self._background = self._background or effect >= UseEffect.PROCESSES
 
     def pop_notices(self) -> dict[str, object]:
-        """Return the notices for the next user of the box, and remove them: ``woke`` after a sleep,
-        ``fault`` if the box died and no caller got an error for it."""
+        """Return the notices for the next user of the box, and remove them. There is ``woke`` after
+        a sleep, and ``fault`` if the box died and no caller got an error for it."""
         news, self._news = self._news, {}
         return news
 
     async def note_loss(self) -> None:
-        """Handle the death of the box during a use. The user got the error already, so there will
-        be no notice."""
+        """Handle the death of the box during a use. The caller that used it has got the error, so
+        no notice is left for the next user."""
         async with self._changing:
             if self.state is BoxState.RUNNING and not self.running:
                 await self._set_asleep()
@@ -223,7 +224,8 @@ class NamedBox:
                 self._saved = saved
                 return True
             finally:
-                # `saved` is None if saving has failed or was cancelled.
+                # `saved` is None if saving has failed or was cancelled. Then the files still count
+                # as changed.
                 self._changed = self._changed or saved is None
 
     async def sleep(self) -> bool:
@@ -237,15 +239,16 @@ class NamedBox:
             idle_since = self.idle_since
             saved = await self.save()
             if not saved:
-                self.idle_since = self._clock()  # the idle time starts again before the next try
+                # The idle time starts again, so the next try comes later.
+                self.idle_since = self._clock()
             if not saved or self.destroyed or self._used_since(idle_since):
                 return False
             await self._set_asleep()
             return True
 
     async def end(self) -> None:
-        """End the processes of the box without saving, even if the box is in use. Called when the
-        bot ends."""
+        """End the processes of the box without saving, even if the box is in use. This is for the
+        end of the bot."""
         if self.state is BoxState.RUNNING:
             await self._set_asleep()
 

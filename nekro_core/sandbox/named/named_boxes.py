@@ -1,4 +1,4 @@
-"""All named boxes of all owners. Decides which of them are put to sleep."""
+"""Manages all named boxes of all owners, and decides which of them are put to sleep."""
 
 import logging
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _LOOK_S = 1.0
 _QUIET_S = 3600.0
 _JUST_USED_S = 1.0
 _LAST_SAVES_S = 2.0
-"""Longest time for saving the files of all boxes when the process ends."""
+"""Longest time, in seconds, for saving the files of all boxes when the process ends."""
 
 
 class BoxSource(Protocol):
@@ -45,8 +45,8 @@ class NamedBoxes:
         pool_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
         """``crowded`` says whether boxes must be put to sleep because memory is short.
-        ``pool_bytes`` is the memory of the ready boxes in the pool. It counts as memory of idle
-        boxes."""
+        ``pool_bytes`` returns the memory of the ready boxes in the pool. This memory counts as
+        memory of idle boxes."""
         self._crowded = crowded
         self.limits = limits
         self._source = source
@@ -59,13 +59,13 @@ class NamedBoxes:
 
     @property
     def running(self) -> list[NamedBox]:
-        """The running boxes; the box that was unused longest is the first."""
+        """The running boxes. The first is the box that was unused longest."""
         return sorted(
             (named for named in self._running if named.running), key=lambda named: named.idle_since
         )
 
     def of(self, owner: str) -> OwnerBoxes:
-        """The boxes of one owner; always the same object for an owner."""
+        """Return the boxes of one owner. It is always the same object for the same owner."""
         owned = self._owners.get(owner)
         if owned is None:
             owned = self._owners[owner] = OwnerBoxes(
@@ -106,15 +106,15 @@ class NamedBoxes:
             owned.forget_quiet(self._clock() - _QUIET_S)
 
     async def end_idle(self) -> None:
-        """Put boxes to sleep that have been idle for ``sleep_after_s``."""
+        """Put boxes to sleep that have been idle for longer than their ``sleep_after_s``."""
         for named in self.running:
             idle = self._clock() - named.idle_since
             if not named.in_use and idle >= named.record.sleep_after_s:
                 await named.sleep()
 
     async def make_room(self) -> None:
-        """Put boxes to sleep while too many boxes run, or while all boxes together or the idle
-        boxes alone use too much memory. The box that was unused longest is the first."""
+        """Put boxes to sleep, first the box that was unused longest. Continue while too many boxes
+        run, while all boxes together use too much memory, or while the idle boxes use too much."""
         for named in self.running:
             too_many = len(self.running) > self.limits.running or self._crowded()
             if not too_many and self._idle_bytes() <= self.limits.idle_bytes:
@@ -123,9 +123,9 @@ class NamedBoxes:
                 await named.sleep()
 
     def _idle_bytes(self) -> int:
-        """The memory of the pool and of all boxes that have been idle for `_JUST_USED_S`. Boxes
-        that were used more recently do not count: an active chat uses its box again at once, and a
-        box needs a moment to free memory."""
+        """Return the memory of the pool and of all boxes that have been idle for `_JUST_USED_S`.
+        Boxes that were used more recently do not count. An active chat uses its box again at once,
+        and a box needs a moment to free memory."""
         before = self._clock() - _JUST_USED_S
         idle = (one for one in self.running if not one.in_use and one.idle_since <= before)
         return sum(one.idle_bytes for one in idle) + self._pool_bytes()
@@ -154,4 +154,4 @@ class NamedBoxes:
 
 
 async def _leave_as_it_is(owner: str, name: str, box: Box) -> None:
-    """The default for ``equip``: change nothing in a new box."""
+    """Change nothing in a new box. This is the default for ``equip``."""

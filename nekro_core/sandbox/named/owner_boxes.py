@@ -1,4 +1,4 @@
-"""The boxes of one owner: find, make, use, list and destroy them by name."""
+"""Finds, makes, uses, lists and destroys the boxes of one owner by their names."""
 
 import logging
 import math
@@ -27,10 +27,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedBoxLimits:
-    """The limits and default values of named boxes. ``default_image`` and ``sleep_after_s`` are the
-    defaults of a new box. ``running`` limits the number of running boxes of all owners together,
-    ``idle_bytes`` the memory of their idle boxes. Above one of these two limits, the box unused
-    longest is put to sleep. ``per_owner`` limits the boxes of one owner, running or sleeping."""
+    """The limits and default values of named boxes. A new box gets ``default_image`` and
+    ``sleep_after_s``, unless its creator says otherwise. ``running`` limits the number of running
+    boxes of all owners together, and ``idle_bytes`` the memory of their idle boxes. Above one of
+    these two limits, the box that was unused longest is put to sleep. ``per_owner`` limits the
+    boxes of one owner, running or sleeping."""
 
     default_image: str = "python"
     sleep_after_s: float = 600.0
@@ -82,9 +83,9 @@ class OwnerBoxes:
         self, name: str = "default", effect: UseEffect = UseEffect.PROCESSES
     ) -> AsyncGenerator[BoxLease]:
         """Use a box in an ``async with``. The box is created or woken if necessary, and stays awake
-        inside the body.
+        inside the ``with`` block.
 
-        Raises `TooManyBoxes`, and the errors of `NamedBox.take` except `BoxDestroyed`. If the body
+        Raises `TooManyBoxes`, and the errors of `NamedBox.take` except `BoxDestroyed`. If the block
         raises `BoxLost`, the box is marked as sleeping and the error is raised again.
         """
         used, _ = await self.take(name)
@@ -97,8 +98,8 @@ class OwnerBoxes:
             used.named.give_back(effect)
 
     async def take(self, name: str = "default") -> tuple[BoxLease, bool]:
-        """Like `use`, but not as a context manager: the caller must call ``named.give_back`` of the
-        lease. Also returns whether the box was created now."""
+        """Do the same as `use`, but not as a context manager. The caller must call
+        ``named.give_back`` of the lease. Also returns whether the box was created now."""
         return await self._take(name, self._default_record())
 
     async def create(
@@ -129,12 +130,12 @@ class OwnerBoxes:
         return created
 
     async def find(self, name: str) -> NamedBox | None:
-        """The box of this name, or None. The box is not woken."""
+        """Return the box of this name, or None. The box is not woken."""
         await self._load()
         return self._boxes.get(name)
 
     async def list(self) -> tuple[BoxListing, ...]:
-        """All boxes of the owner, sorted by name. No box is woken."""
+        """Return all boxes of the owner, sorted by name. No box is woken."""
         await self._load()
         return tuple(
             BoxListing(
@@ -147,7 +148,7 @@ class OwnerBoxes:
         )
 
     async def stored_bytes(self) -> int:
-        """The size of the stored files of all boxes of the owner, in bytes as they are stored."""
+        """Return how many bytes the stored files of all boxes of the owner need in the storage."""
         return await self._storage.stored_bytes(self.owner)
 
     async def save(self) -> None:
@@ -157,8 +158,9 @@ class OwnerBoxes:
             await named.save()
 
     def forget_quiet(self, before: float) -> None:
-        """Unload the boxes if all sleep and none was used after ``before``. If other code, such as
-        a preview, still has a reference to a `NamedBox`, the next use returns the same object."""
+        """Unload the boxes if all of them sleep and none was used after ``before``. Other code,
+        such as a preview, may still have a reference to a `NamedBox`. Then the next use of this box
+        returns the same object."""
         boxes = self._boxes.values()
         quiet = all(
             each.state is BoxState.SLEEPING and not each.in_use and each.idle_since < before
@@ -195,7 +197,7 @@ class OwnerBoxes:
             try:
                 return await named.take()
             except BoxDestroyed:
-                continue  # the name is free now: make a new box
+                continue  # The name is free now, so the next attempt makes a new box.
             finally:
                 if named.state is BoxState.ABSENT and not named.in_use:
                     # The box was never started, and no other caller waits for its start.

@@ -1,5 +1,5 @@
-"""Stores the records and the files of named boxes, so that the processes of an unused box can be
-ended."""
+"""Stores the records and the files of named boxes. So the processes of an unused box can be ended
+without loss."""
 
 import contextlib
 import errno
@@ -34,8 +34,8 @@ _UNFINISHED = ".new"
 _LAYER = "+"
 _NO_MARK = "-"
 _MAX_LAYERS = 16
-"""Largest number of archives of changes. When there are this many, or when they are larger than the
-archive of all files, the next save makes a new archive of all files."""
+"""Largest number of archives of changes. When a box has this many archives of changes, or when they
+are larger than the archive of all files, the next save makes a new archive of all files."""
 _MAX_FOLDER = 100
 
 
@@ -49,10 +49,10 @@ class BoxRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedState:
-    """The last save of a box's files. ``state`` is the box's name for the saved state
-    (`Box.export_changes`). ``mark`` is the text that identifies the full archive, ``whole_bytes``
-    its size. ``layers`` and ``layers_bytes`` are the number and size of the later archives of
-    changes."""
+    """The last save of a box's files. ``state`` is the box's name for the saved state (see
+    `Box.export_changes`). ``mark`` is the text that identifies the full archive, and
+    ``whole_bytes`` is the size of this archive. ``layers`` is the number of the later archives of
+    changes, and ``layers_bytes`` is their size."""
 
     state: str = ""
     mark: str = ""
@@ -65,11 +65,11 @@ class BoxStorage(Protocol):
     """Stores boxes. The caller never makes two calls for one box at the same time."""
 
     async def records(self, owner: str) -> Mapping[str, BoxRecord | None]:
-        """The stored boxes of an owner by name. A value is None if only the files of a box are
-        stored and not its record. Raises `OSError`."""
+        """Return the stored boxes of an owner by name. A value is None if the storage has the files
+        of a box but not its record. Raises `OSError`."""
 
     async def stored_bytes(self, owner: str) -> int:
-        """The size in bytes of all that is stored of an owner's boxes."""
+        """Return how many bytes the stored files and records of an owner's boxes need."""
 
     async def remember(self, owner: str, name: str, record: BoxRecord) -> None:
         """Store the record of a box. Raises `OSError`."""
@@ -109,13 +109,14 @@ class FolderStorage:
         *,
         most_bytes: int = 0,
     ) -> None:
-        """``most_bytes`` limits the stored files of all boxes together. 0 means half of the disk,
-        so that other data can use the rest."""
+        """``most_bytes`` limits the stored files of all boxes together. 0 means half of the disk.
+        Other data can use the other half."""
         self._folder = folder
         self._folder_name = folder_name or _folder_name
         self._most_bytes = most_bytes
         self._stored = 0
-        """Bytes of all files in the folder; valid only if ``_counted`` is true."""
+        """The size of all files in the folder, in bytes. It is valid only if ``_counted`` is
+        true."""
         self._counted = False
 
     async def records(self, owner: str) -> Mapping[str, BoxRecord | None]:
@@ -137,7 +138,8 @@ class FolderStorage:
         path = self._path(owner, name, _FILES)
         if changes.whole:
             if not changes.entries and not before.mark:
-                return SavedState(state=changes.state)  # no files, neither now nor stored
+                # The box has no files now, and none are stored.
+                return SavedState(state=changes.state)
             mark = secrets.token_hex(8)
             await self._put(path, [layer_head(mark), changes.archive])
             await anyio.to_thread.run_sync(_forget_layers, Path(path))
@@ -174,8 +176,8 @@ class FolderStorage:
             await path.rename(self._path(owner, name, _SET_ASIDE))
             return SavedState()
         return SavedState(
-            # Changes cannot be added to an archive without a mark. With an empty state the next
-            # save stores all files.
+            # Changes cannot be added to an archive without a mark. For such an archive the state is
+            # empty, so that the next save stores all files.
             state=await box.note_files() if mark else "",
             mark=mark or _NO_MARK,
             whole_bytes=len(archives[0]),
@@ -194,8 +196,8 @@ class FolderStorage:
             await path.parent.rmdir()
 
     async def _put(self, path: anyio.Path, pieces: Sequence[bytes]) -> None:
-        """Write a file. Raises `OSError`, also if the files of all boxes would be over the
-        limit."""
+        """Write a file. Raises `OSError`, also if the files of all boxes together would then be
+        larger than the limit."""
         if not self._counted:
             self._stored = await anyio.to_thread.run_sync(_bytes_below, self._folder)
             self._counted = True
@@ -221,7 +223,7 @@ def _records(folder: Path) -> dict[str, BoxRecord | None]:
     except FileNotFoundError:
         return found
     for path in paths:
-        if path.suffix == _UNFINISHED:  # a process was killed while it wrote this file
+        if path.suffix == _UNFINISHED:  # A process was killed while it wrote this file.
             path.unlink(missing_ok=True)
         if path.suffix not in (_FILES, _RECORD) or not NAME.fullmatch(path.stem):
             continue
@@ -246,7 +248,7 @@ def _bytes_of(path: Path) -> int:
 
 
 def _half_of_disk(folder: Path) -> int:
-    """Half the size of the file system that has, or will have, this folder."""
+    """Return half the size of the file system in which this folder is, or will be made."""
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     return shutil.disk_usage(there).total // 2
 
@@ -274,7 +276,7 @@ def _read_layers(path: Path) -> tuple[str, list[bytes]] | None:
         except FileNotFoundError:
             break
         if read_head(layer)[0] != mark:
-            break  # this layer belongs to an earlier full archive
+            break  # This archive of changes belongs to an earlier full archive.
         archives.append(layer)
     return mark, archives
 
@@ -300,8 +302,8 @@ async def _opened(path: anyio.Path) -> anyio.AsyncFile[bytes]:
 
 def _folder_name(owner: str) -> str:
     name = quote(owner, safe="", errors="surrogatepass")
-    # A name with "~", dots or capital letters gets a digest: "~" marks names with a digest, and
-    # some file systems do not distinguish capital from small letters.
+    # If a name has "~", dots or capital letters, a digest is added. "~" marks names that have a
+    # digest, and some file systems do not distinguish capital from small letters.
     if 0 < len(name) <= _MAX_FOLDER and name == name.lower() and not set(name) & {"~", "."}:
         return name
     digest = hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -1,5 +1,5 @@
-"""A web application that wraps the bot's web application. It serves requests for host names of
-previews, and forwards all others to the bot."""
+"""Wraps the bot's web application in a second application. It serves requests for host names of
+previews, and forwards all other requests to the bot."""
 
 import re
 from enum import Enum
@@ -22,7 +22,7 @@ _HOST = re.compile(r"([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{0,5})?")
 
 
 class _Whose(Enum):
-    """The destination of a request that is not for a preview: the bot, or nothing."""
+    """Where a request that is not for a preview goes: to the bot, or nowhere."""
 
     BOT = "bot"
     NOBODY = "nobody"
@@ -31,8 +31,8 @@ class _Whose(Enum):
 class PreviewFront:
     """Serves previews, and forwards all other requests to ``app``, the bot's application.
 
-    If another program could read the ``Host`` header as the name of a preview, the bot never gets
-    the request. A request for a host name of the bot never reaches a box. ``say`` returns the
+    If a program could read the ``Host`` header of a request as the name of a preview, the bot never
+    gets this request. A request for a host name of the bot never reaches a box. ``say`` returns the
     sentence for a key and a language.
     """
 
@@ -52,7 +52,8 @@ class PreviewFront:
             await self._app(scope, receive, send)
             return
         if scope["type"] == "websocket":
-            await receive()  # ASGI: the connect message must be read before an answer
+            # ASGI requires that the connect message is read before the answer is sent.
+            await receive()
         body = RequestBody(scope, receive)
         if name is _Whose.NOBODY or scope.get("method") in {"CONNECT", "TRACE"}:
             problem: PreviewProblem | None = PreviewProblem.BAD_REQUEST
@@ -72,8 +73,8 @@ class PreviewFront:
                 stream = await self._connect(opened)
                 if isinstance(stream, PreviewProblem):
                     return stream
-                # Imported here: this takes a tenth of the bot's start time, and most bots never
-                # serve a preview.
+                # It is imported here, because the import takes a tenth of the bot's start time and
+                # most bots never serve a preview.
                 from nekro_core.sandbox.preview.http_exchange import HttpExchange  # noqa: PLC0415
                 from nekro_core.sandbox.preview.websocket_bridge import WebSocketBridge  # noqa: PLC0415
 
@@ -112,9 +113,9 @@ def _asleep(opened: OpenPreview) -> bool:
 def called_name(scope: Scope, preview: PreviewRegistry) -> str | _Whose:
     """Return the preview's host name in a request. If there is none, return where the request goes.
 
-    If a ``Host`` header contains the domain of previews, and there are several ``Host`` headers or
-    the header is malformed, the request goes nowhere: a more tolerant parser could read the name of
-    a preview.
+    If a malformed ``Host`` header contains the domain of previews, the request goes nowhere,
+    because a more tolerant parser could read the name of a preview. The same holds if there are
+    several ``Host`` headers and one of them contains the domain.
     """
     hosts = [value.decode("latin-1").lower() for name, value in scope["headers"] if name == b"host"]
     if not any(preview.settings.domain in host for host in hosts):

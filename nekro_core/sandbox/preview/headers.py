@@ -26,9 +26,9 @@ _ABOUT_THE_VISITOR = frozenset(
 forwarded, because untrusted code in a box does not need the address."""
 
 _NOT_FROM_A_BOX = frozenset({b"date", b"server", b"clear-site-data", b"alt-svc", b"refresh"})
-"""Headers of a box's answer that are not forwarded. The web server writes the first two itself.
-``Clear-Site-Data`` acts on all names of a domain, also on the bot's page. ``Alt-Svc`` sends the
-browser to another port. ``Refresh`` is a redirect that pages do not need."""
+"""Headers of a box's answer that are not forwarded. The web server itself writes ``Date`` and
+``Server``. ``Clear-Site-Data`` acts on all names of a domain, so also on the bot's page.
+``Alt-Svc`` sends the browser to another port. ``Refresh`` is a redirect that pages do not need."""
 
 _DOMAIN = re.compile(rb";\s*domain\s*(=[^;]*)?(?=;|$)", re.IGNORECASE)
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
@@ -71,8 +71,8 @@ def response_headers(headers: Iterable[Header], port: int) -> list[Header]:
             passed.append((name, value))
         names.add(name)
     if b"referrer-policy" not in names:
-        # Everybody who knows the host name can open the preview. So the browser must not send it to
-        # other sites as the referrer.
+        # Everybody who knows the host name of a preview can open the preview. So the browser must
+        # not send this name to other sites as the referrer.
         passed.append((b"referrer-policy", b"same-origin"))
     return [*passed, (b"x-robots-tag", b"noindex")]
 
@@ -85,8 +85,9 @@ def _without_ours(cookies: bytes) -> bytes:
 
 
 def _location(value: bytes, port: int) -> bytes:
-    """If a redirect goes to the server's own address in the box, change it to a path, so that it
-    goes to the preview. Other redirects are not changed; the browser follows them."""
+    """Return the target of a redirect for the browser. If it is the server's own address in the
+    box, return only the path, so that the browser stays in the preview. Any other target is not
+    changed."""
     try:
         parts = urlsplit(value.decode("latin-1"))
         own = parts.port or (443 if parts.scheme == "https" else 80)
@@ -96,7 +97,8 @@ def _location(value: bytes, port: int) -> bytes:
         return value
     if own != port:
         return value
-    # The path gets one slash at its beginning: after two slashes a browser would read a host name.
+    # The path gets exactly one slash at its beginning. A browser would read the text after two
+    # slashes as a host name.
     path = "/" + parts.path.lstrip("/\\")
     query = f"?{parts.query}" if parts.query else ""
     fragment = f"#{parts.fragment}" if parts.fragment else ""

@@ -1,7 +1,7 @@
 """Forwards one HTTP request to a server in a box, and its answer. Request and answer are streamed.
 
-h11 writes and parses HTTP on the connection to the box; the web server does this on the connection
-to the browser. Each request uses a new connection to the box, which takes 0.1 ms to make.
+On the connection to the box, h11 writes and parses HTTP. On the connection to the browser, the web
+server does this. Each request uses a new connection to the box, which takes 0.1 ms to make.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,12 @@ from nekro_core.sandbox.preview.request import PreviewRequest
 from nekro_core.system.errors import NekroError
 
 _HEAD_BYTES = 64 * 1024
-"""Limit in bytes of the head of an answer. The web server has the same limit for requests."""
+"""Maximum number of bytes of the head of an answer. The web server has the same limit for
+requests."""
 _READ_BYTES = 64 * 1024
 _CONTINUE_S = 1.0
-"""Longest wait for ``100 Continue`` in seconds. After it the body is sent anyway, as RFC 9110
-requires."""
+"""Longest wait for ``100 Continue`` in seconds. After this time the body is sent anyway, as RFC
+9110 requires."""
 _MIB = 1024 * 1024
 
 
@@ -83,7 +84,8 @@ class HttpExchange:
         except _Late as late:
             self._fail(late.problem)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # The server does not read the rest. It may still send an answer.
+            # The server does not read the rest of the request. It may still send an answer.
+            pass
         except _BrowserLeft:
             everything.cancel()
             return
@@ -154,8 +156,8 @@ class HttpExchange:
         passed = headers.response_headers(list(head.headers), self._visit.port)
         chunked = any(name == b"transfer-encoding" for name, _ in head.headers)
         if chunked or head.status_code in {204, 304}:
-            # A 304 may have a content-length but has no body. The web server would wait for the
-            # body.
+            # An answer with the status 304 may have a content-length, but it has no body. With the
+            # header, the web server would wait for a body.
             passed = [pair for pair in passed if pair[0] != b"content-length"]
         if not self._body.whole:
             passed.append((b"connection", b"close"))

@@ -1,4 +1,5 @@
-"""The reasons why a visitor gets no page from a box, and the answer with the reason."""
+"""Defines the reasons why a visitor gets no page from a box, and sends the answer with the
+reason."""
 
 from collections.abc import Callable
 from enum import StrEnum

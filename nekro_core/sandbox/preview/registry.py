@@ -1,4 +1,4 @@
-"""Maps unguessable names to ports of boxes."""
+"""Opens previews. Each preview is an unguessable host name that stands for a port of a box."""
 
 import base64
 import secrets
@@ -41,11 +41,12 @@ class PreviewTarget(Protocol):
 
 
 MOST_PORTS = 32
-"""Limit of the previews of one box. No chat needs more servers, and a loop over all ports must not
-fill the bot's memory."""
+"""Maximum number of previews of one box. No chat needs more servers. Without a limit, a loop over
+all ports could fill the bot's memory."""
 
 _TOKEN_BYTES = 20
-"""Size of the random part of a host name: 160 bits, which are 32 characters of base32."""
+"""Number of bytes of the random part of a host name. They are 160 bits, or 32 characters of
+base32."""
 
 
 class PreviewRefused(SandboxError):
@@ -65,8 +66,8 @@ class PreviewRegistry:
     """Opens previews and finds them. Previews are not stored: all end with the process.
 
     ``port`` is the web server's port, which is a part of the addresses. Each call for the same box
-    and the same port returns the same preview, also after the box slept. The state of the box is
-    checked at each request, so a preview ends as soon as its box is destroyed.
+    and the same port returns the same preview, even if the box has slept meanwhile. The state of
+    the box is checked at each request, so a preview ends as soon as its box is destroyed.
     """
 
     def __init__(
@@ -110,8 +111,8 @@ class PreviewRegistry:
             del self._by_token[opened.token]
 
     def is_name(self, host: str) -> bool:
-        """Return True if a host name (lower case, no port) is in the domain of previews. There need
-        not be a preview of this name."""
+        """Return True if a host name (lower case, no port) is in the domain of previews. A preview
+        of this name need not exist."""
         domain = self.settings.domain
         return host == domain or host.endswith("." + domain)
 

@@ -1,4 +1,5 @@
-"""One request to a preview, the ASGI messages of its body, and the limits on open connections."""
+"""Holds one request to a preview, reads the ASGI messages of its body, and limits the number of
+open connections."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -15,9 +16,9 @@ from nekro_core.sandbox.preview.settings import PreviewSettings
 from nekro_core.system.errors import NekroError
 
 LINGER_S = 1.0
-"""Longest time in seconds for reading the rest of a body that is not needed. If a connection is
-closed with unread bytes, it is reset, and the browser may lose the answer (RFC 9112, section
-9.6)."""
+"""Longest time in seconds for reading the rest of a body that is not needed. If the web server
+closed a connection that has unread bytes, the connection would be reset, and the browser might lose
+the answer (RFC 9112, section 9.6)."""
 
 
 class RequestBody:
@@ -85,7 +86,7 @@ class ConnectionLimiter:
 
     @contextmanager
     def taken(self, opened: OpenPreview) -> Iterator[None]:
-        """Count one connection while the body runs. Raises `ConnectionLimitReached`."""
+        """Count one connection while the ``with`` block runs. Raises `ConnectionLimitReached`."""
         if (
             self._names.total() >= self._settings.connections
             or self._boxes[opened.target] >= self._settings.connections_per_box

@@ -98,8 +98,8 @@ class WebSocketBridge:
     async def _pass_refusal(
         self, response: Response, passed: list[Header]
     ) -> PreviewProblem | None:
-        """Forward the HTTP answer with which the server refused the WebSocket, for example a login
-        page or a 404."""
+        """Forward the HTTP answer with which the server refused the WebSocket. It can be a login
+        page or an answer with the status 404."""
         offered = "websocket.http.response" in self._scope.get("extensions", {})
         if response.status_code < 200 or response.status_code >= 600 or not offered:
             return PreviewProblem.BROKEN_ANSWER
@@ -147,7 +147,7 @@ class WebSocketBridge:
                 events = self._box.events_received()
         except (anyio.EndOfStream, OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass
-        with suppress(OSError):  # the browser may have disconnected
+        with suppress(OSError):  # The browser may have disconnected.
             await self._send(self._closing())
 
     async def _pass_frame(self, frame: Frame) -> None:
@@ -155,7 +155,8 @@ class WebSocketBridge:
             self._is_text = frame.opcode is Opcode.TEXT
         elif frame.opcode is not Opcode.CONT:
             return
-        # A bytearray and not a list of pieces, so that empty frames need no memory.
+        # The frames are added to a bytearray and not to a list, so that empty frames need no
+        # memory.
         self._partial += frame.data
         if not frame.fin:
             return

@@ -1,4 +1,4 @@
-"""The tools ``browse``, ``sandbox_create`` and ``sandbox_list``."""
+"""Implements the tools ``browse``, ``sandbox_create`` and ``sandbox_list``."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ from nekro_core.sandbox.tools.pool import SandboxToolCall, refused
 from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError, SandboxToolResult, result
 
 _STARTING_S = 2.0
-"""Longest wait for a server to listen. After it, ``browse`` returns the address anyway, with
-``listening`` false."""
+"""How many seconds ``browse`` waits for a server to listen. After this time, ``browse`` returns the
+address anyway, with ``listening`` false."""
 _PAUSE_S = 0.1
 _MAX_IMAGE = 200
 
@@ -51,7 +51,7 @@ async def sandbox_create(call: SandboxToolCall) -> SandboxToolResult:
     if not image or len(image) > _MAX_IMAGE:
         raise invalid(f"image: expected the name of an image, at most {_MAX_IMAGE} characters")
     sleep_after_s = call.input.seconds("sleep_after_ms", most=call.limits.sleep_after_s)
-    # If the call names no image, an existing box of any image will do.
+    # If the call names no image, an existing box may have any image.
     created = await call.pool.boxes.create(
         name,
         image=image,

@@ -39,7 +39,7 @@ _TOOLS: Mapping[str, Callable[[SandboxToolCall], Awaitable[SandboxToolResult]]] 
 async def handle_tool_call(pool: SandboxPool, name: str, input: object) -> SandboxToolResult:  # noqa: A002 (the document's word)
     """Run the tool call of a model. ``input`` is what the model wrote; it is not checked yet.
 
-    Never raises for an error of the model, the box or the machine: then the result has an
+    An error of the model, the box or the machine is not raised. In this case the result has an
     `ErrorCode`. If this function is cancelled, a running command and all its descendants are
     killed.
     """
@@ -101,8 +101,8 @@ def _error_for_model(error: SandboxError) -> SandboxToolError:
 
 
 def _file_code(code: str) -> ErrorCode:
-    """Return the `ErrorCode` with this value. The box sent it and is not trusted, so an unknown
-    value becomes ``sandbox_failed``."""
+    """Return the `ErrorCode` whose value is ``code``. The box sent this value and is not trusted,
+    so an unknown value becomes ``sandbox_failed``."""
     try:
         return ErrorCode(code)
     except ValueError:

@@ -1,4 +1,5 @@
-"""The description of the eight tools. The schemas for models and the checks of inputs use it."""
+"""Describes the eight tools: their names, texts and parameters. The schemas for models and the
+checks of inputs are made from this description."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

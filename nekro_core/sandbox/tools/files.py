@@ -1,4 +1,4 @@
-"""The tools ``read_file``, ``write_file`` and ``glob``."""
+"""Implements the tools ``read_file``, ``write_file`` and ``glob``."""
 
 import base64
 import binascii
@@ -13,11 +13,13 @@ from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError, Sandbox
 from nekro_core.sandbox.tools.text import UTF8_MARGIN, slice_text
 
 _LARGEST = 2**53
-"""The largest whole number up to which all JSON parsers read whole numbers exactly."""
+"""The largest ``offset`` that a call may name. Up to this number, all JSON parsers read whole
+numbers exactly."""
 
 
 async def read_file(call: SandboxToolCall) -> SandboxToolResult:
-    """Return a slice of a file: ``{content, size}``. ``size`` is the size of the whole file.
+    """Read a slice of a file. The result is ``{content, size}``. ``size`` is the size of the whole
+    file.
 
     If the slice cuts a code point, the content has only the whole code points. Then ``offset`` says
     where the content begins, and ``next_offset`` where the next slice begins. Bytes that are not
@@ -53,7 +55,8 @@ async def read_file(call: SandboxToolCall) -> SandboxToolResult:
 
 
 async def write_file(call: SandboxToolCall) -> SandboxToolResult:
-    """Replace a file or append to it: ``{ok, size}``. ``size`` is the file's new size."""
+    """Replace a file or append to it. The result is ``{ok, size}``. ``size`` is the file's new
+    size."""
     path = call.input.file_path("path")
     append = call.input.flag("append")
     data = _bytes(call)
@@ -66,7 +69,8 @@ async def write_file(call: SandboxToolCall) -> SandboxToolResult:
 
 
 async def glob(call: SandboxToolCall) -> SandboxToolResult:
-    """Find the paths that match a pattern: ``{files}``, sorted and relative to ``cwd``."""
+    """Find the paths that match a pattern. The result is ``{files}``: the paths, sorted and
+    relative to ``cwd``."""
     pattern, folder = call.input.path("pattern"), call.input.path("cwd")
 
     async def find(box: Box) -> GlobResult:

@@ -33,8 +33,8 @@ def invalid(message: str) -> SandboxToolError:
 
 @dataclass(frozen=True, slots=True)
 class ToolInput:
-    """The checked input of a call. ``values`` are the values by name, including default values.
-    ``given`` are the names that the model wrote."""
+    """The checked input of a call. ``values`` has the values by name, including default values.
+    ``given`` has the names that the model wrote."""
 
     values: Mapping[str, Any]
     given: frozenset[str]
@@ -45,7 +45,7 @@ class ToolInput:
         return value
 
     def path(self, name: str) -> str:
-        """Return a path in a box, not resolved. Raises `SandboxToolError`."""
+        """Return a path in a box, as the model wrote it. Raises `SandboxToolError`."""
         value = self.text(name)
         if not value or "\0" in value:
             raise invalid(f"{name}: {_shown(value)} is no path")
@@ -54,14 +54,14 @@ class ToolInput:
         return value
 
     def file_path(self, name: str) -> str:
-        """Return the path of a file in a box. Links are resolved later, inside the box. A path
-        whose text alone, without links, leads out of `_FOLDERS` is refused here. Raises
+        """Return the path of a file in a box. Links are resolved later, inside the box. A path is
+        refused here if its text leads out of `_FOLDERS` before any link is followed. Raises
         `SandboxToolError`."""
         value = self.path(name)
         full = posixpath.normpath(posixpath.join(HOME, value))
         if not any(full == folder or full.startswith(f"{folder}/") for folder in _FOLDERS):
             raise SandboxToolError(
-                ErrorCode.PATH_ESCAPE, f"{name}: {value} is outside of {HOME} and /tmp"
+                ErrorCode.PATH_ESCAPE, f"{name}: {value} is outside of {HOME}, /tmp and /app"
             )
         return value
 
@@ -82,8 +82,8 @@ class ToolInput:
         return int(value)
 
     def seconds(self, name: str, *, most: float) -> float:
-        """Return an input in milliseconds, which must be above 0, as seconds. Raises
-        `SandboxToolError`."""
+        """Return an input as seconds. The model writes it in milliseconds, and it must be above 0.
+        Raises `SandboxToolError`."""
         value = float(self.values[name])
         if value <= 0:
             raise invalid(f"{name}: expected milliseconds above 0, got {_shown(value)}")
@@ -117,7 +117,8 @@ def read_input(tool: str, given: object) -> ToolInput:
 def _check(name: str, value: object, schema: Mapping[str, Any]) -> None:
     wanted = schema["type"]
     if wanted == "number":
-        # In Python a bool is an int. JSON texts may have infinite numbers.
+        # A bool is refused here, because in Python a bool is an int. An infinite number is refused
+        # too: a JSON text may contain one.
         fits = isinstance(value, int | float) and not isinstance(value, bool)
         fits = fits and math.isfinite(value)  # type: ignore[arg-type]
     else:

@@ -1,4 +1,5 @@
-"""The objects that the tools use: the boxes of one owner, the limits of a call, and the call."""
+"""Defines the objects that the tools use: the boxes of one owner, the limits of a call, and the
+call itself."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -75,9 +76,10 @@ class SandboxToolCall:
     ) -> _Result:
         """Run ``operation`` in the box that the input names.
 
-        If the box is lost, the box is started again and the operation runs once more, but only if
-        the operation cannot have changed anything: it had not begun, or ``effect`` is ``NOTHING``.
-        Raises the errors of the operation.
+        The box may be lost before or during the operation. If the operation cannot have changed
+        anything, the box is started again and the operation runs once more. This is so if the
+        operation had not begun, or if ``effect`` is ``NOTHING``. Raises the errors of the
+        operation.
         """
         for is_last in (False, True):
             began = False
@@ -110,5 +112,5 @@ class SandboxToolCall:
 
 
 def refused(message: str) -> SandboxToolError:
-    """Make the error for a limit that was reached."""
+    """Make the error for a call that would go beyond a limit."""
     return SandboxToolError(ErrorCode.LIMIT, message)

@@ -1,4 +1,4 @@
-"""The result of a tool call: always a JSON text, also after an error."""
+"""Makes the result of a tool call. It is always a JSON text, also after an error."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The descriptions of the eight tools in the formats of different model APIs.
+"""Writes the descriptions of the eight tools in the formats of different model APIs.
 
 Models often do not get the ``default`` of a schema. So the description of each parameter has its
 default too.

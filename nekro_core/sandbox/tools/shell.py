@@ -1,4 +1,4 @@
-"""The tool ``shell``."""
+"""Implements the tool ``shell``."""
 
 import secrets
 from typing import Any
@@ -11,12 +11,12 @@ from nekro_core.sandbox.tools.pool import SandboxToolCall
 from nekro_core.sandbox.tools.result import ErrorCode, SandboxToolError, SandboxToolResult, result
 
 _MAX_COMMAND = 128 * 1024 - 1
-"""Longest command in bytes: the limit of Linux for one argument of a program (MAX_ARG_STRLEN),
-without the NUL at its end."""
+"""Maximum length of a command in bytes. It is the limit of Linux for one argument of a program
+(MAX_ARG_STRLEN), without the NUL at its end."""
 
 
 async def shell(call: SandboxToolCall) -> SandboxToolResult:
-    """Run a command by ``/bin/sh``: ``{stdout, stderr, exit_code}``.
+    """Run a command by ``/bin/sh``. The result is ``{stdout, stderr, exit_code}``.
 
     If the exit code is not 0, the result is marked as an error and has the same fields. After the
     timeout, the command and all its descendants are killed, and the result has what was printed

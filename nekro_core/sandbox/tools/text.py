@@ -1,12 +1,12 @@
-"""Decodes bytes from a box as text, if they are text."""
+"""Decides whether bytes from a box are text, and decodes them."""
 
 import codecs
 import re
 from dataclasses import dataclass
 
 UTF8_MARGIN = 3
-"""Number of bytes before and after a slice that are needed to see whether the slice cuts a code
-point."""
+"""To see whether a slice cuts a code point, this many bytes before and after the slice are
+needed."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f-\x9f]")
 """Matches control characters that texts do not have: all except tab, newline, form feed, return and

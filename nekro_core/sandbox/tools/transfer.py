@@ -1,4 +1,4 @@
-"""The tool ``transfer``."""
+"""Implements the tool ``transfer``."""
 
 import posixpath
 from contextlib import AsyncExitStack, aclosing
@@ -14,7 +14,7 @@ _MAX_SKIPPED = 50
 
 
 async def transfer(call: SandboxToolCall) -> SandboxToolResult:
-    """Copy a file or a folder, as a stream: ``{ok, bytes}``.
+    """Copy a file or a folder from one box to another, as a stream. The result is ``{ok, bytes}``.
 
     ``to_path`` is the path of the copy itself. For a file, it may also be an existing folder, into
     which the file is copied. ``bytes`` is the size of all regular files that were written. Paths

@@ -24,8 +24,8 @@ class Migration(migrations.Migration):
             },
             bases=["Model"],
         ),
-        # If there are chats, the bot was used before this upgrade. Leave a note, so that it goes on
-        # answering as people are used to.
+        # If there are chats, the bot was used before this upgrade. Leave a note for the bot, so
+        # that it answers in these chats as it did before.
         ops.RunSQL(
             "INSERT INTO upgrade_notes (name) SELECT 'participation' "
             "WHERE EXISTS (SELECT 1 FROM chats)"

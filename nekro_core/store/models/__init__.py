@@ -2,8 +2,8 @@
 and write the tables with their own SQL (see `database`).
 
 There are three rules. Times are seconds since 1970 as floats. There are no foreign keys, because a
-migration that rebuilds a table on SQLite would follow them. Where two writers could race, a unique
-key decides which one succeeds.
+migration that rebuilds a table on SQLite would follow them. If two writers could write the same
+thing at the same time, a unique key decides which of them succeeds.
 
 Tortoise writes a comment for each table into the DDL: ``table_description``, or else the first line
 of the docstring. These comments must stay the same as in the migrations, and must not contain

@@ -9,7 +9,7 @@ from nekro_core.store.limits import MAX_ID
 
 
 class AccountTable(Model):
-    """One of our own accounts, and the instance part of its chat keys. Only the operator moves an
+    """An account of the bot, and the instance part of its chat keys. Only the operator moves an
     instance to another account."""
 
     id = fields.IntField(primary_key=True)
@@ -44,7 +44,7 @@ class ChatTable(Model):
 
 
 class UserTable(Model):
-    """A person, as the accounts of one instance see them."""
+    """A person whom the bot knows under one instance."""
 
     id = fields.BigIntField(primary_key=True)
     instance = fields.CharField(max_length=128)

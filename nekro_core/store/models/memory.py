@@ -11,8 +11,8 @@ from nekro_core.store.limits import MAX_ID
 class NoteTable(Model):
     """Something that was said in a chat and that the bot shall remember. ``about_id`` is the person
     that it is about, or empty for the chat. ``said_by`` is the person who said it, and
-    ``source_seq`` the message. It holds from ``since`` to ``until``, which is 0 while it holds.
-    ``replaced_by`` is the note that corrected it, 0 if there is none."""
+    ``source_seq`` the message. The note is true from ``since`` to ``until``, which is 0 while the
+    note is still true. ``replaced_by`` is the note that corrected it, 0 if there is none."""
 
     id = fields.BigIntField(primary_key=True)
     chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
@@ -63,8 +63,9 @@ class SummaryTable(Model):
 
 
 class MemoryChatTable(Model):
-    """Up to which record notes were drawn from a chat. Chats with the same ``link`` share their
-    notes. The row with an empty key has the newest record of the time before there were notes."""
+    """Says up to which record the bot has made notes from a chat. Chats with the same ``link``
+    share their notes. The row with an empty key has the newest record of the time before there were
+    notes."""
 
     chat_key = fields.CharField(max_length=MAX_KEY_LENGTH, primary_key=True)
     drawn_through = fields.BigIntField(default=0, db_default=0)

@@ -40,7 +40,7 @@ class StatisticsTable(Model):
 
 
 class LatencyTable(Model):
-    """How many latencies of one hour, day or month fell into one bucket
+    """Says how many latencies of one hour, day or month fell into one bucket
     (`nekro_core.store.histogram`)."""
 
     id = fields.BigIntField(primary_key=True)
@@ -60,7 +60,7 @@ class LatencyTable(Model):
 
 
 class CountedTable(Model):
-    """Up to which row a table is in the statistics."""
+    """Says up to which row the statistics have counted a table."""
 
     name = fields.CharField(max_length=32, primary_key=True)
     through = fields.BigIntField()

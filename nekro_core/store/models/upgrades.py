@@ -1,4 +1,4 @@
-"""The table of what an upgrade left to do."""
+"""The table of notes about what the bot must still do after an upgrade."""
 
 from tortoise import fields
 from tortoise.models import Model

@@ -3,7 +3,7 @@
 `nekro_core.system.confinement.jail_filter` (boxes) and
 `nekro_core.system.confinement.decoder_filter` (decoders) decide which calls are allowed. A program
 first checks the processor. Then it finds the rule for the number of the system call. If there are
-few rules, the program compares one number after another, otherwise it uses a binary search
+few rules, the program compares one number after another. Otherwise it uses a binary search
 (`choose`). Sources: `man 2 seccomp`, the kernel's ``syscall_64.tbl`` and ``asm-generic/unistd.h``.
 """
 
@@ -63,9 +63,9 @@ def choose(blocks: Mapping[int, list[bytes]], otherwise: list[bytes]) -> list[by
     """Return instructions that find the block for the loaded number by binary search. Numbers that
     are not in ``blocks`` get the block ``otherwise``.
 
-    Each block must end the program. For 300 numbers, a search needs eight comparisons; comparing
-    one number after another would need 150 on average. Raises `ValueError` if a jump would have to
-    skip more than 255 instructions.
+    Each block must end the program. For 300 numbers, a binary search needs eight comparisons.
+    Comparing one number after another would need 150 on average. Raises `ValueError` if a jump
+    would have to skip more than 255 instructions.
     """
     ends: list[tuple[int, bytes]] = [(0, b"".join(blocks.get(0, otherwise)))]
     for number in sorted({edge for known in blocks for edge in (known, known + 1)}):
@@ -75,8 +75,8 @@ def choose(blocks: Mapping[int, list[bytes]], otherwise: list[bytes]) -> list[by
     nodes: list[tuple[int, int | bytes, int | bytes]] = []
 
     def lay(low: int, high: int) -> int | bytes:
-        """Return the place of the node for the ranges ``low`` to ``high``. For a single range,
-        return its block."""
+        """Return the place of the instructions that search the ranges ``low`` to ``high``. For a
+        single range, return its block."""
         if high - low == 1:
             return ends[low][1]
         middle, place = (low + high) // 2, len(nodes)
@@ -105,8 +105,8 @@ def program(machine: str, rules: Iterable[bytes], *, otherwise: int | None = Non
     """Return a whole filter.
 
     A call in the format of another processor ends the process. Before ``rules`` run, the call's
-    number is loaded. If no rule decides, the filter returns ``otherwise``, which is None if the
-    rules decide all calls. Raises `KeyError` if ``machine`` is not in `MACHINES`.
+    number is loaded. If no rule decides about a call, the filter returns ``otherwise``. It may be
+    None if the rules decide about all calls. Raises `KeyError` if ``machine`` is not in `MACHINES`.
     """
     start = [
         op(LOAD, _ARCHITECTURE),

@@ -42,14 +42,15 @@ def confine(
     """Give up files, the network and other processes, and limit memory (in bytes) and processor
     time (in seconds). This cannot be undone.
 
-    Steps that the kernel does not support are skipped: Landlock needs Linux 5.13, user namespaces
-    may be switched off, and filters of system calls may be missing. The limits on memory and
+    Steps that the kernel does not support are skipped. Landlock needs Linux 5.13, user namespaces
+    may be switched off, and the kernel may lack filters of system calls. The limits on memory and
     processor time always work. `nekro doctor` lists the missing steps
     (`nekro_core.media.self_check`). With ``files_closed`` and ``calls_filtered``, a test can leave
     out one step to test the other.
 
-    ``readable`` has files that the process may still open, which needs Landlock: without it the
-    process can open no file. Returns whether they can be opened.
+    ``readable`` has the files that the process may still open. This needs Landlock. Without
+    Landlock, the process cannot open any file. Returns whether the files of ``readable`` can be
+    opened.
     """
     bounded = confine_parent(memory=memory, files_closed=files_closed, readable=readable)
     opened = bounded and bool(readable)
@@ -61,7 +62,7 @@ def confine(
 
 def confine_parent(*, memory: int, files_closed: bool = True, readable: Sequence[str] = ()) -> bool:
     """Do the steps of `confine` that the children of this process inherit when they are forked.
-    Returns whether Landlock bounds the files that can be opened."""
+    Returns whether Landlock limits which files can be opened."""
     set_rlimit(resource.RLIMIT_AS, memory)
     set_rlimit(resource.RLIMIT_FSIZE, 0)
     set_rlimit(resource.RLIMIT_CORE, 0)
@@ -70,8 +71,8 @@ def confine_parent(*, memory: int, files_closed: bool = True, readable: Sequence
         library = ctypes.CDLL(None, use_errno=True)
         library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         library.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-        # The user namespace maps no ids. It is needed to make the network namespace, which is
-        # empty.
+        # The process gets a network namespace without any network. Making it needs a user
+        # namespace.
         library.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
         if files_closed:
             return _close_files(readable)
@@ -80,7 +81,7 @@ def confine_parent(*, memory: int, files_closed: bool = True, readable: Sequence
 
 def die_with_parent() -> None:
     """Let the kernel kill this process when its parent ends. If the parent has ended before this
-    call, nothing happens, so compare `os.getppid` afterwards."""
+    call, the kernel does nothing. So the caller must check `os.getppid` afterwards."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
@@ -93,16 +94,16 @@ def set_rlimit(which: int, most: int) -> None:
 
 
 def filter_calls(*, files_read: bool = False) -> None:
-    """Filter the system calls of this process, as the last step. After this call, it can open no
-    file (unless ``files_read``), import no module and start no process."""
+    """Filter the system calls of this process, as the last step. After this call, the process
+    cannot open files (except with ``files_read``), import modules or start processes."""
     if sys.platform == "linux":
         install(ctypes.CDLL(None, use_errno=True), files_read=files_read)
 
 
 def _close_files(readable: Sequence[str]) -> bool:
-    """Give up all rights to files with Landlock, except reading ``readable`` and Python's and the
-    system's libraries: libraries load parts of themselves when they are first used. Returns whether
-    the kernel has Landlock."""
+    """Give up all rights to files with Landlock, except the right to read ``readable``, Python's
+    libraries and the system's libraries. Libraries load parts of themselves when they are first
+    used, so they must stay readable. Returns whether the kernel has Landlock."""
     folders = {*map(sysconfig.get_path, _OWN_FOLDERS), *_SYSTEM_FOLDERS}
     kept = [(folder, READ_FILE | READ_FOLDER) for folder in folders]
     return take_rights(EVERY_RIGHT, [*kept, *((path, READ_FILE) for path in readable)])

@@ -1,4 +1,5 @@
-"""Filters the system calls of a decoder. A decoder may use memory and its open pipes, and may end.
+"""Filters the system calls of a decoder, a process that decodes untrusted media. A decoder may only
+use memory, use its open pipes, and end.
 
 A decoder loads all files that it needs before the filter is installed. With the filter, any other
 call fails with ``EPERM``. So a library that asks for optional information, such as the number of
@@ -22,7 +23,7 @@ from nekro_core.system.confinement.bpf import (
     program,
 )
 
-# Name, number on x86_64, number on aarch64.
+# Each entry has a name, the number on x86_64 and the number on aarch64.
 _ALLOWED: tuple[tuple[str, int, int], ...] = (
     ("read", 0, 63),
     ("write", 1, 64),
@@ -45,8 +46,8 @@ _ALLOWED: tuple[tuple[str, int, int], ...] = (
     ("exit_group", 231, 94),
 )
 _NO_NEW_CODE = (("mmap", 9, 222), ("mprotect", 10, 226))
-"""These calls are allowed only without ``PROT_EXEC``: a decoder gets memory, but cannot execute
-what it writes there."""
+"""These calls are allowed only without ``PROT_EXEC``. So a decoder gets memory, but it cannot
+execute what it writes there."""
 _PROT_EXEC = 4
 _READ_FILES = (
     ("newfstatat", 262, 79),
@@ -57,7 +58,7 @@ _READ_FILES = (
 )
 _OPEN = {"x86_64": 257, "aarch64": 56}
 _NOT_READING = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000
-"""Flags of ``openat`` of which none is set when a file is opened only to read it."""
+"""Flags of ``openat``. When a file is opened only to read it, none of them is set."""
 
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SET_MODE_FILTER, _ALL_THREADS = 1, 1

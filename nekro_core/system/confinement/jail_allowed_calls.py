@@ -4,7 +4,7 @@ Each entry has the name of a call, its number on x86_64 and its number on aarch6
 a number means that the kernel never had this call on that processor.
 
 The names come from the default profile of Docker's engine (moby, ``profiles/seccomp``). Programs of
-every kind work under that profile. These calls of the profile are left out here:
+every kind work with that profile. This module leaves out these calls of the profile:
 
 - calls that the profile allows only with a capability, and calls that read or change other
   processes (``ptrace``);
@@ -18,7 +18,7 @@ every kind work under that profile. These calls of the profile are left out here
 
 Six more calls are allowed only with certain arguments (see
 `nekro_core.system.confinement.jail_filter`). If the kernel's headers are installed, a test compares
-the numbers with them.
+the numbers in this file with the headers.
 """
 
 from nekro_core.system.confinement.bpf import MACHINES

@@ -9,7 +9,8 @@ glibc uses ``clone`` instead of ``clone3``, and a filter can read the flags of `
 `build_buffer_filter` is a second filter, only for runs and commands; `guest.guest_confinement`
 installs it inside the box. It keeps the memory of sockets and pipes within the amount that
 `guest.guest_socket_memory` counts. The supervisor and its executor do not have this filter, because
-they send archives with ``sendfile`` and large buffers. This gives 1,000 MB/s instead of 500 MB/s.
+they send archives with ``sendfile`` and large buffers. With these, an archive is sent at 1,000 MB/s
+instead of 500 MB/s.
 
 `nekro_core.system.confinement.bpf` makes the instructions.
 """
@@ -36,8 +37,8 @@ from nekro_core.system.confinement.jail_allowed_calls import allowed_numbers
 
 __all__ = ["MACHINES", "build_buffer_filter", "build_filter"]
 
-# Name, number on x86_64, number on aarch64. None means that the kernel for that processor never had
-# the call.
+# Each entry has a name, the number on x86_64 and the number on aarch64. None means that the kernel
+# for that processor never had the call.
 _NOT_PERMITTED: tuple[tuple[str, int | None, int | None], ...] = (
     ("mount", 165, 40),
     ("umount2", 166, 39),
@@ -83,8 +84,9 @@ _NOT_PERMITTED: tuple[tuple[str, int | None, int | None], ...] = (
     ("fanotify_init", 300, 262),
 )
 
-_CLONE_NEW = 0x7E020000  # every CLONE_NEW* flag that clone() can carry
-_FAMILIES = (1, 2, 10)  # AF_UNIX, AF_INET, AF_INET6: a network namespace confines them
+_CLONE_NEW = 0x7E020000  # These are all CLONE_NEW* flags that clone() accepts.
+# These are AF_UNIX, AF_INET and AF_INET6. A network namespace confines their sockets.
+_FAMILIES = (1, 2, 10)
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _PERSONALITY_QUERY = 0xFFFFFFFF
 
@@ -127,28 +129,29 @@ def build_filter(machine: str, *, watches: bool = True) -> bytes:
     terminal = [op(EQUAL, _TIOCSTI, 1, 0), op(EQUAL, _TIOCLINUX, 0, 1), *deny()]
     blocks[known.ioctl] = argument(1, terminal)
     blocks[known.personality] = argument(0, only((0, _PERSONALITY_QUERY), errno.EPERM))
-    # 0 means the calling process. Other processes are refused, because the supervisor has the same
-    # user id, and a run must not change the supervisor's limits.
+    # The argument 0 means the calling process. The call is refused for other processes, because a
+    # run must not change the limits of the supervisor, which has the same user id.
     blocks[known.prlimit64] = argument(0, only((0,), errno.EPERM))
     return program(machine, choose(blocks, deny(errno.ENOSYS)))
 
 
 _SOL_SOCKET = 1
-_BUFFER_SIZES = (7, 8, 32, 33)  # SO_SNDBUF, SO_RCVBUF, and both with FORCE
+# These are SO_SNDBUF, SO_RCVBUF, SO_SNDBUFFORCE and SO_RCVBUFFORCE.
+_BUFFER_SIZES = (7, 8, 32, 33)
 _SETSOCKOPT = (54, 208)
 
 # Calls that put pages of files or memory into pipes and sockets without copying, for x86_64 and
-# aarch64. While one byte of a page waits there, the whole page stays in memory, but only that byte
-# is counted.
+# aarch64. While one byte of a page waits in a pipe or socket, the whole page stays in memory, but
+# the kernel counts only that byte.
 _LENDING = {"splice": (275, 76), "tee": (276, 77), "vmsplice": (278, 75), "sendfile": (40, 71)}
 
 
 def build_buffer_filter(machine: str) -> bytes:
     """Return the filter's program for a processor.
 
-    Setting the size of a socket's buffer succeeds without effect, as the kernel does for a size
-    above its limit. The calls in `_LENDING` fail with ``EINVAL``, so that programs read and write
-    instead. Raises `KeyError` if ``machine`` is not in `MACHINES`.
+    A call that sets the size of a socket's buffer succeeds without effect. The kernel does the same
+    for a size above its limit. The calls in `_LENDING` fail with ``EINVAL``, so that programs read
+    and write instead. Raises `KeyError` if ``machine`` is not in `MACHINES`.
     """
     column = {name: place for place, name in enumerate(MACHINES)}[machine]
     rules: list[bytes] = []

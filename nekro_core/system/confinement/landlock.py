@@ -10,7 +10,7 @@ from pathlib import Path
 
 WRITE_FILE, READ_FILE, READ_FOLDER = 1 << 1, 1 << 2, 1 << 3
 EVERY_RIGHT = (1 << 16) - 1
-"""All rights to files that the newest known version of Landlock can take."""
+"""All rights to files that Landlock can take, in the newest version that this module knows."""
 WRITE_RIGHTS = EVERY_RIGHT & ~(1 << 0 | READ_FILE | READ_FOLDER | 1 << 15)
 """The rights to write, truncate, make, move and remove files. The rights to execute files, to read
 and to control devices are not among them."""
@@ -28,7 +28,7 @@ _RIGHTS_OF_FILES = 1 << 0 | WRITE_FILE | READ_FILE | 1 << 14 | 1 << 15
 
 def take_rights(taken: int, kept: Iterable[tuple[Path | str, int]]) -> bool:
     """Take the rights ``taken`` from this thread, and from all threads and processes that it starts
-    later. ``kept`` has pairs of a path and rights: these rights stay for the path and for
+    later. ``kept`` has pairs of a path and rights. These rights stay for the path and for
     everything below it.
 
     A path that does not exist is skipped. Returns False, and takes nothing, if this kernel has no
@@ -49,7 +49,7 @@ def take_rights(taken: int, kept: Iterable[tuple[Path | str, int]]) -> bool:
         return False
     try:
         for path, rights in kept:
-            with suppress(OSError):  # not every system has every folder
+            with suppress(OSError):  # Some systems lack some of the folders.
                 _add_rule(library, rules, path, rights & ruled.value)
         library.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         return bool(library.syscall(_RESTRICT_SELF, rules, 0) == 0)

@@ -1,4 +1,4 @@
-"""The log of the running bot: its newest lines, its files, and its level."""
+"""Gives access to the log of the running bot: its newest lines, its files, and its level."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -68,8 +68,8 @@ class LogBook:
         return await anyio.to_thread.run_sync(self._files.forget, mentions)
 
     async def download(self) -> AsyncIterator[bytes]:
-        """Yield the content of all log files, oldest first: one line of JSON for each line. Raises
-        `OSError`."""
+        """Yield the content of all log files, oldest first. It has one line of JSON for each line
+        of the log. Raises `OSError`."""
         if self._files is None:
             return
         pieces = self._files.pieces()

@@ -1,8 +1,8 @@
 """Writes log entries to files, one line of JSON for each entry. The files are bounded in size, and
 only their owner can read them.
 
-The newest lines are in ``bot.log``. When it is full, it is renamed to ``bot.1.log``, and so on; the
-oldest file is deleted.
+The newest lines are in ``bot.log``. When this file is full, it is renamed to ``bot.1.log``, an
+older ``bot.1.log`` to ``bot.2.log``, and so on. The oldest file is deleted.
 """
 
 import os
@@ -21,8 +21,8 @@ MOST_BYTES = 10 * 1024 * 1024
 MOST_FILES = 5
 
 _AGAIN_S = 30.0
-"""Seconds in which no line is written after the disk has refused a line. The lines of this time are
-only in memory and on stdout."""
+"""Seconds in which no line is written after the disk has refused a line. Lines that are logged in
+this time are only in memory and on stdout."""
 _PIECE = 64 * 1024
 
 
@@ -46,7 +46,7 @@ class RotatedLogFiles:
         self._lock = threading.Lock()
 
     def write(self, line: LogLine) -> None:
-        """Append a line. If the disk refuses it, lines are left out for a while."""
+        """Append a line. If the disk refuses a line, no line is written for `_AGAIN_S` seconds."""
         with self._lock:
             if self._refused_until and self._clock() < self._refused_until:
                 return
@@ -81,8 +81,8 @@ class RotatedLogFiles:
         return [path for path in numbered if path.is_file()]
 
     def pieces(self) -> Generator[bytes, None, None]:
-        """Yield the content of all files, oldest first. It blocks. A file that is renamed meanwhile
-        is read to its end. Raises `OSError`."""
+        """Yield the content of all files, oldest first. Reading blocks. A file that is renamed
+        meanwhile is read to its end. Raises `OSError`."""
         opened = []
         try:
             for path in self.paths():
@@ -99,7 +99,8 @@ class RotatedLogFiles:
 
     def _append(self, data: bytes) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # The file is opened for each line (10 µs), so an operator may delete or move it.
+        # The file is opened for each line, so that an operator may delete or move it. That takes 10
+        # µs.
         file = _opened(self._path(0), os.O_APPEND)
         try:
             if os.fstat(file).st_size + len(data) > self._size:

@@ -1,4 +1,4 @@
-"""One line of the log, and the conditions by which lines are searched."""
+"""Defines one line of the log, and the conditions by which lines are searched."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ class LogLine:
         number: The line's number in this process; a later line has a higher number.
         time: Seconds since 1970.
         level: The name of the level, for example ``WARNING``.
-        severity: The number of the level; loguru's scale, where INFO is 20.
+        severity: The number of the level on loguru's scale, on which INFO is 20.
         logger: The module or plugin that logged it.
         plugin: The plugin that logged it; empty if the bot did.
         chat_key: The chat in whose session it was logged; empty if there is none.
@@ -33,7 +33,7 @@ class LogLine:
 
     @property
     def size(self) -> int:
-        """About how many bytes of memory the line takes."""
+        """The approximate number of bytes of memory that the line takes."""
         return 500 + len(self.text) + len(self.traceback)
 
 
@@ -42,11 +42,12 @@ class LogFilter:
     """The conditions by which lines are searched. A filter without conditions matches every line.
 
     Attributes:
-        severity: The lowest severity.
-        chat_key: The chat.
-        turn_id: The turn.
-        plugin: The plugin.
-        text: A text that the line or its traceback contains, in capital or small letters.
+        severity: The lowest severity that a line may have.
+        chat_key: The chat of the line.
+        turn_id: The turn of the line.
+        plugin: The plugin that logged the line.
+        text: A text that the line or its traceback contains. Capital and small letters count as the
+            same.
     """
 
     severity: int = 0

@@ -14,8 +14,8 @@ MOST_LINES = 5000
 MOST_BYTES = 8 * 1024 * 1024
 """Approximate maximum size of the lines in memory, in bytes."""
 QUEUE = 500
-"""Number of lines by which a follower may lag behind. If it lags behind further, it misses lines
-and gets a `MissedLines`."""
+"""Number of lines that may wait for a follower. If the follower is so slow that more lines would
+wait, it misses lines and gets a `MissedLines`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class MissedLines:
 
 
 class LogRing:
-    """The newest lines. `add` may be called from any thread, all else from the event loop."""
+    """Keeps the newest lines. `add` may be called from any thread. All other methods must be called
+    in the thread of the event loop."""
 
     def __init__(self, *, lines: int = MOST_LINES, size: int = MOST_BYTES) -> None:
         self._most_lines = lines
@@ -78,9 +79,9 @@ class LogRing:
     async def follow(
         self, wanted: LogFilter | None = None, *, queue: int = QUEUE
     ) -> AsyncIterator[AsyncIterator[LogLine | MissedLines]]:
-        """Follow the new lines that match. The iterator never ends. If the reader lags behind by
-        more than ``queue`` lines, the next lines are left out, and a `MissedLines` takes their
-        place."""
+        """Follow the new lines that match. The iterator never ends. At most ``queue`` lines wait
+        for the reader. If there are more, the next lines are left out, and a `MissedLines` takes
+        their place."""
         follower = _Follower(wanted or LogFilter(), queue, asyncio.get_running_loop())
         with self._lock:
             self._followers.append(follower)

@@ -12,12 +12,12 @@ Answer = tuple[dict[str, Any], bytes]
 
 
 def serve(handle: Callable[[dict[str, Any]], Answer], idle_s: float = _IDLE_S) -> None:
-    """Answer requests from standard input, until it ends or no request arrives for ``idle_s``
-    seconds."""
+    """Answer requests from standard input. Return when the input ends, or when no request has
+    arrived for ``idle_s`` seconds."""
     # Text that a library prints must not be mixed with the answers, so it is sent to stderr.
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    # Unbuffered, so that `select` sees every byte.
+    # The input is not buffered, because `select` does not see bytes that are in a buffer.
     source = os.fdopen(os.dup(0), "rb", buffering=0)
     pending = b""
     while True:

@@ -32,8 +32,8 @@ class WorkerLost(NekroError):
 
 
 class WorkerProcess:
-    """A worker process that is started on demand, and again if it died. It gets one request at a
-    time.
+    """A worker process. It is started when the first request is made, and started again if it has
+    died. It gets one request at a time.
 
     Args:
         module: The module that Python runs as a program. The environment of the process contains no
@@ -45,7 +45,7 @@ class WorkerProcess:
     def __init__(
         self, module: str, *, timeout_s: float = 60.0, environment: Mapping[str, str] | None = None
     ) -> None:
-        # -P: nothing is imported from the folder in which the bot was started.
+        # With -P, Python imports nothing from the folder in which the bot was started.
         self._command = (sys.executable, "-P", "-m", module)
         self._environment = dict(environment or {})
         self._name = module.rpartition(".")[2]

@@ -11,9 +11,9 @@ from typing import Any
 from nekro_core.system.workers.loop import Answer, serve
 
 _KEPT = 8192
-"""Maximum number of cached vectors, one for each text. A vector takes 2 kB."""
+"""Maximum number of cached vectors. Each text has one vector, which takes 2 kB."""
 _IDLE_S = 120.0
-"""Idle seconds after which the process ends and frees its memory. If another search follows, it
+"""If the process is idle for this many seconds, it ends and frees its memory. A further search
 usually comes within this time."""
 
 
@@ -29,8 +29,9 @@ class SentenceEncoder:
         self._known: dict[str, Any] = {}
 
     def signs(self, query: str, texts: list[str]) -> bytes:
-        """Compute the vector of ``query`` as 32-bit floats in this machine's byte order, and after
-        it the signs of each text's vector, one bit for each number."""
+        """Compute the vector of ``query``, and the signs of each text's vector. The result has the
+        vector as 32-bit floats in this machine's byte order. The signs follow, one bit for each
+        number."""
         vector, *others = self._model.encode([_encodable(each) for each in (query, *texts)])
         parts = [vector.astype("float32").tobytes()]
         parts += [self._numpy.packbits(each > 0).tobytes() for each in others]

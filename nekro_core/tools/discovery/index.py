@@ -8,7 +8,7 @@ description, and more in a description than in a parameter. There are five kinds
 - groups of three letters of English words, for compounds and misspelt words
 - pairs of neighbouring Chinese or Japanese characters
 - concepts of the trilingual lexicon, so that a query finds descriptions in another language
-- the sounds of katakana and English words, so that each of the two finds the other
+- the sounds of katakana and English words, so that a word finds the same word in the other script
 
 A tool that matches every part of a query ranks before a tool that matches a single part well.
 
@@ -39,7 +39,8 @@ _NAME = 2.0
 _BRIEF = 1.0
 _PLUGIN = 0.3
 _REST = 0.5
-"""Weights of the places where a tool has a term: name, description, plugin, anything else."""
+"""These four numbers are the weights of the places where a tool has a term: the name, the
+description, the plugin, and all other places."""
 _WORD = 0.4
 _PAIR = 0.4
 _CONCEPT = 1.0
@@ -51,10 +52,11 @@ letters of a word together."""
 _SOUND = 0.5
 """Weight of a katakana word that sounds like an English word, or the reverse."""
 _AGAIN = 0.25
-"""Factor for each further match of the same word: after the stem of a word has matched, its concept
-may match too."""
+"""After the stem of a word has matched, its concept may match too. Each further match of the same
+word is multiplied by this factor."""
 _COVERS = 0.5
-"""The score is multiplied by the share of the query that the tool covers, to this power."""
+"""The share of the query that the tool covers is raised to this power. The score is multiplied by
+the result."""
 _WORDS = 0.45
 """Matching words add at most this number to the similarity. They add the whole number if their
 score is at least the weight of the rarest possible term."""
@@ -65,14 +67,14 @@ _FAR = 0.1
 """If the search finds tools, a tool that has no word of the query is among them only with at least
 this similarity."""
 _EXACT = 100.0
-"""Added if the query is the tool's name."""
+"""This number is added to the score if the query is the tool's name."""
 _MAX_QUERY = 400
 _MAX_TEXT = 2000
 """Maximum number of characters that are read of a query, and of each text of a tool (name,
 description, ...). A model's query has a few words."""
 _MAX_SENTENCE = 240
 _MAX_SENTENCES = 2000
-"""Maximum number of characters of the sentence that the encoder reads about a tool, and maximum
+"""Two limits: the number of characters of the sentence that the encoder reads about a tool, and the
 number of tools with such a sentence. A thousand tools take two seconds of one core."""
 
 _Term = str | int
@@ -118,7 +120,7 @@ class ToolIndex:
             )
             if (score := self._fused(said, nearness, fits=fits) + _named(named, exact)) > 0
         ]
-        # Of tools with equal scores, the one with the fewest terms comes first.
+        # If tools have equal scores, the tool with the fewest terms comes first.
         hits.sort(key=lambda hit: (*hit[:2], hit[2].name))
         return [SearchHit(named, -score) for score, _, named in hits[:limit]]
 
@@ -144,7 +146,8 @@ class ToolIndex:
 
     def _strange_sounds(self, plain: str) -> Iterator[str]:
         """Yield the sounds of words that are not in the lexicon, if any tool has the sound. Other
-        sounds are left out, because they would lower the covered share of the query."""
+        sounds are left out, because the share of the query that a tool covers would then be too
+        low."""
         katakana = [run for run in runs_of_katakana(plain) if not self._known(run)]
         english = [word for word in content_words(plain) if not self._known(word)]
         for sound in _sounds(katakana, english, katakana="~e", english="~k"):

@@ -1,4 +1,5 @@
-"""Finds the concepts in English, Chinese and Japanese texts, with a list of topics of chat bots."""
+"""Finds the concepts that English, Chinese and Japanese texts mention. A list names the words of
+each concept; it has the topics that people talk about with chat bots."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -15,13 +16,13 @@ from nekro_core.tools.discovery.words import (
 Part = tuple[tuple[str, ...], Mapping[int, float]]
 """The stems or character pairs of a word, and its possible concepts with their weights."""
 _INSIDE = 0.5
-"""Weight of a word that is only a part of a longer entry."""
+"""Weight of a word that is only a part of a longer entry that fits."""
 _SINGLE = 0.5
 """Weight of a single Chinese or Japanese character, which may be a part of an unknown word."""
 
 
 class ConceptLexicon:
-    """The concepts, and the words that express each of them. Made by `lexicon`."""
+    """The concepts, and the words that express each of them. `lexicon` makes this object."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._english: dict[tuple[str, ...], list[int]] = {}

@@ -2,7 +2,7 @@
 have the same key.
 
 Only consonants count, since katakana adds vowels. Consonants that katakana cannot distinguish
-become one: l and r; b and v; s, z, sh and th. So トレロ and "Trello" both have the key "trr".
+become the same: l and r; b and v; s, z, sh and th. So トレロ and "Trello" both have the key "trr".
 """
 
 import re
@@ -15,7 +15,8 @@ _ROWS = {
     "p": "パピプペポ", "r": "ラリルレロ", "A": "アイウエオ",
 }  # fmt: skip
 _OF_KANA = {kana: row for row, many in _ROWS.items() for kana in many}
-"""M becomes n, since ン stands for both. Ya, wa, small kana and ー are left out like vowels."""
+"""Maps each kana to its consonant. M becomes n, since ン stands for both. Ya, wa, small kana and ー
+are left out like vowels."""
 _ENGLISH = tuple(
     (re.compile(pattern), instead)
     for pattern, instead in (
@@ -26,7 +27,7 @@ _ENGLISH = tuple(
         (r"ph", "f"), (r"gh(?=t|$)", ""), (r"sch", "sk"), (r"ch", "t"), (r"ck", "k"), (r"qu?", "k"),
         (r"sh|th", "s"), (r"x", "ks"), (r"c(?=[eiy])", "s"), (r"c", "k"), (r"j|z", "s"),
         (r"g(?=es?$|y)", "s"), (r"v", "b"), (r"f", "h"), (r"m", "n"),
-        # r is silent unless a vowel follows: "server" is サーバー.
+        # An r is silent unless a vowel follows. For example, "server" is サーバー.
         (r"(?<=[aeiou])r(?![aeiouyr])", ""), (r"l", "r"),
     )
 )  # fmt: skip
@@ -34,7 +35,8 @@ _FIRST_VOWEL = re.compile(r"^[aeiouy]")
 _VOWEL = re.compile(r"[aeiouyw]")
 _TWICE = re.compile(r"n{2,}")
 _LEAST = 3
-"""The fewest consonants of a useful key. With two, a tenth of all words would have the same key."""
+"""A key needs at least this many consonants. With two, a tenth of all words would have the same
+key."""
 
 
 def runs_of_katakana(plain: str) -> list[str]:

@@ -1,5 +1,5 @@
-"""Finds the deferred tools of a set, which the prompt does not show in full, and makes their search
-index."""
+"""Finds the deferred tools of a set, and makes a search index of them. A deferred tool is a tool
+that the prompt does not show in full."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

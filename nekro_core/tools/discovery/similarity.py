@@ -1,5 +1,5 @@
-"""Measures how similar a query and each tool are in meaning, for wordings that are not in the
-lexicon."""
+"""Measures how similar a query and each tool are in meaning. So a search also finds tools for words
+that are not in the lexicon."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _MAX_QUERY = 400
 """How many characters of a query are read. A model's query has a few words."""
 _MOST_LOSSES = 3
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
-"""The matrices are small, so more threads would only wait for each other."""
+"""The encoder's matrices are small, so more threads would only wait for each other."""
 
 
 class TextSimilarity(Protocol):

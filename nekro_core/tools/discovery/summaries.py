@@ -12,23 +12,24 @@ from nekro_core.tools.names import NamedTool
 from nekro_core.tools.tool import Tool
 
 LINE_TOKENS = 11.2
-"""A longer line gets a shorter brief, so that the line has at most this many estimated tokens.
-Briefs in Chinese or Japanese have other limits. The estimate is a sixth too high. A list of 300
-tools in the tests costs fewer than 12 tokens for each tool, including the introduction of the list
-and the search tool."""
+"""If a line would have more estimated tokens than this, its brief is cut. Briefs in Chinese or
+Japanese have other limits. The estimate is a sixth too high. A list of 300 tools in the tests costs
+fewer than 12 tokens for each tool, including the introduction of the list and the search tool."""
 CJK_CHARACTERS = 12
 """A Chinese or Japanese brief that is too long for the line keeps at least this many characters,
-however long the tool's name is. It keeps fewer if this many would cost more than `CJK_TOKENS`.
-`LINE_TOKENS` would allow only six characters, from which nobody can guess the rest."""
+however long the tool's name is. It keeps fewer if so many characters would cost more than
+`CJK_TOKENS`. `LINE_TOKENS` would allow only six characters, from which nobody can guess the
+rest."""
 CJK_TOKENS = 13.0
-"""Maximum number of estimated tokens of a Chinese or Japanese brief that is cut. A third party's
-description may consist of characters that cost more."""
+"""Maximum number of estimated tokens of a Chinese or Japanese brief that is cut. The limit is
+needed because the description of a third party may consist of characters that cost more than usual
+ones."""
 MAX_LINES = 400
-"""Maximum number of tools with a line. For other tools, only their plugins are named."""
+"""Maximum number of tools with a line. For further tools, only their plugins are named."""
 
 _LONGEST_WORD = 24
-"""Maximum number of letters of a normal word. A third-party server may send thousands of letters
-without a blank."""
+"""Maximum number of letters of a normal word. A server of a third party may send thousands of
+letters without a space."""
 _PIECE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]{1,3}|[^\sA-Za-z0-9_]|_(?![A-Za-z])|\n")
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s|[。！？\n]")
 _WORD_ENDS = re.compile(r"(?<=[\w)])(?=[\s，、；：,;:（(])|(?<=[\u3041-\u9fff])")
@@ -88,13 +89,14 @@ def _line(name: str, tool: Tool) -> str:
     brief = brief_of(tool)
     room = LINE_TOKENS - estimate_tool_tokens(name, name=True) - estimate_tool_tokens(":\n")
     if estimate_tool_tokens(brief) > room:
-        # One token is for the ellipsis.
+        # The ellipsis takes one token.
         brief = _cut_cjk(brief) if _is_cjk(brief) else _cut(brief, room - 1.0)
     return f"{name}: {brief}" if brief else name
 
 
 def _cut(text: str, room: float) -> str:
-    """The beginning of a text, up to the end of a word, with at most ``room`` estimated tokens."""
+    """Return the beginning of a text, up to the end of a word, with at most ``room`` estimated
+    tokens."""
     shown = 0
     for end in _word_ends(text):
         if estimate_tool_tokens(text[:end]) > room:
@@ -104,7 +106,7 @@ def _cut(text: str, room: float) -> str:
 
 
 def _cut_cjk(text: str) -> str:
-    """The first `CJK_CHARACTERS` of a text, up to the end of a word."""
+    """Return the first `CJK_CHARACTERS` of a text, up to the end of a word."""
     shown = 0
     for end in _word_ends(text):
         too_much = estimate_tool_tokens(text[:end]) > CJK_TOKENS or end > 2 * CJK_CHARACTERS
@@ -119,8 +121,8 @@ def _word_ends(text: str) -> list[int]:
 
 
 def _shown(text: str, end: int) -> str:
-    """The beginning of a text with an ellipsis. Words at the end that say nothing (``of the``) are
-    left out."""
+    """Return the beginning of a text with an ellipsis. Words at the end that say nothing (``of
+    the``) are left out."""
     if end == len(text):
         return text
     beginning = _EMPTY_END.sub("", text[:end]).rstrip()

@@ -19,7 +19,7 @@ there these this to up us use used using want was we what when which who will wi
 """
 _STOP = frozenset(_SAYING_NOTHING.split())
 _WHOLE = frozenset(("always", "bus", "gas", "news", "plus", "series", "species", "towards"))
-"""Words that look as if they had an ending, but have none."""
+"""Words that look as if they had an ending, but do not have one."""
 _ENDINGS = (
     ("ization", "ize"), ("ational", "ate"), ("isation", "ize"), ("fulness", "ful"),
     ("iveness", "ive"), ("ations", "ate"), ("ation", "ate"), ("ators", "ate"), ("ator", "ate"),
@@ -66,8 +66,8 @@ def cjk_runs(plain: str) -> list[str]:
 
 
 def character_bigrams(run: str) -> Iterator[str]:
-    """Yield each pair of neighbouring characters, since these languages have no spaces between
-    words. Pairs of hiragana are left out, since most are endings."""
+    """Yield each pair of neighbouring characters. Pairs are used because these languages have no
+    spaces between words. Pairs of hiragana are left out, since most are endings."""
     for start in range(len(run) - 1):
         pair = run[start : start + 2]
         if not _KANA_ONLY.match(pair):
@@ -86,7 +86,7 @@ def character_trigrams(word: str) -> list[str]:
 def stem(word: str) -> str:
     """Remove a word's ending, so that ``translate``, ``translated`` and ``translation`` are equal.
 
-    The result is deliberately rough: both texts of a comparison are stemmed in the same way, and
+    The result may be rough, because both texts of a comparison are stemmed in the same way, and
     people never see a stem.
     """
     bare = word.partition("'")[0]
@@ -100,7 +100,8 @@ def stem(word: str) -> str:
     if len(bare) > 3 and bare[-1] == bare[-2] and bare[-1] not in "aeiouls":
         bare = bare[:-1]
     short = bare.removesuffix("e") if len(bare) > 3 else bare
-    return bare if is_stop_word(short) else short  # "note" must not become "not"
+    # A stem must not become a stop word: "note" must not become "not".
+    return bare if is_stop_word(short) else short
 
 
 def _bare(accented: re.Match[str]) -> str:

@@ -26,7 +26,8 @@ from nekro_core.tools.mcp_client.configuration import McpServerConfig
 from nekro_core.tools.mcp_client.depth_limit import limit_depth
 
 _END_S = 0.5
-"""Seconds that a server has to end after its stdin was closed, and again after SIGTERM."""
+"""A server must end within this many seconds after its stdin was closed. After SIGTERM it gets this
+time again."""
 _LOGGED_LINES = 200
 _LOGGED_CHARS = 500
 
@@ -98,8 +99,8 @@ async def _read(
 
 
 def _message(line: bytes, name: str) -> SessionMessage | None:
-    """Parse the message in a line. Servers also print other lines; for these, the result is
-    None."""
+    """Parse the message in a line. Servers also print lines that are not messages. For such a line,
+    the result is None."""
     if not line.strip():
         return None
     try:
@@ -157,7 +158,8 @@ async def _end(process: Process) -> None:
 
 
 async def _gone(process: Process) -> bool:
-    # Do not use process.wait(): it also waits for the pipes, which a grandchild may hold open.
+    # process.wait() is not used, because it also waits for the pipes, which a child of the server
+    # may hold open.
     with anyio.move_on_after(_END_S):
         while process.returncode is None:  # noqa: ASYNC110 - there is no event for it
             await anyio.sleep(0.01)

@@ -14,8 +14,8 @@ VARIABLE = re.compile(r"\$\{(?P<name>\w+)(?::-(?P<default>[^}]*))?\}")
 """Matches ``${NAME}`` and ``${NAME:-default}``."""
 _SECRET = re.compile(r"token|key|secret|password|passwd|auth|credential|cookie", re.IGNORECASE)
 _LEAST_SECRET = 8
-"""The fewest characters of a secret. Shorter values are words like ``true``, which must not be
-removed from results."""
+"""Values with fewer characters are not treated as secrets. They are words like ``true``, which must
+not be removed from results."""
 _SSE = "sse"
 _HTTP = ("http", "streamable-http", "streamable_http", "streamablehttp")
 _MAX_FILE = 1024 * 1024
@@ -29,8 +29,8 @@ class McpConfigError(NekroError, ValueError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServerConfig:
     """One server: a command that starts it, or its URL. ``sse`` selects the protocol that servers
-    used before 2025. ``secrets`` are values that must not be shown. ``timeout_s`` is the time limit
-    of a call; 0 means the default."""
+    used before 2025. ``secrets`` has the values that must not be shown. ``timeout_s`` is the time
+    limit of a call; 0 means the default."""
 
     name: str
     command: str = ""

@@ -24,12 +24,12 @@ from nekro_core.tools.outcome import ToolFailure
 from nekro_core.tools.tool import Tool
 
 _LONGEST_RETRY = 60
-"""The longest wait before a reconnect, as a multiple of the first wait."""
+"""The longest wait before a reconnect is this many times as long as the first wait."""
 _MAX_PAGES = 50
 _FLOOD_WINDOW_S = 10.0
 _RELIST_S = 1.0
-"""The fewest seconds between two listings of a server's tools, for servers that often change
-them."""
+"""A server's tools are listed again only after this many seconds. Some servers change their tools
+often."""
 _MAX_REASON = 300
 
 
@@ -39,8 +39,9 @@ class McpConnectionLost(NekroError):
 
 
 class McpConnection:
-    """The connection to a server, while `run` runs. ``offer`` is called with the server's tools
-    each time they were listed, ``tell`` with the server's state each time it changes."""
+    """The connection to a server. It exists while `run` runs. ``offer`` is called with the server's
+    tools each time that they were listed. ``tell`` is called with the server's state each time that
+    it changes."""
 
     def __init__(
         self,
@@ -78,13 +79,14 @@ class McpConnection:
                 await self._live()
             except Exception as error:  # noqa: BLE001 - the server may cause any error
                 self._reason = self._server.without_secrets(_reason(error))
-                # Show the model only the bot's own texts. Other texts may name programs and folders
-                # of the host.
+                # The model may read only the bot's own texts. Texts of other errors may name
+                # programs and folders of the host.
                 ours = isinstance(_first_error(error), McpConnectionLost)
                 self._told = self._reason if ours else "the operator finds why in the log"
             self._client = None
             if anyio.current_time() - began > self._settings.retry_s * _LONGEST_RETRY:
-                wait_s = self._settings.retry_s  # the connection lasted: begin with a short wait
+                # The connection has lasted for a while, so the first wait is short again.
+                wait_s = self._settings.retry_s
             logger.warning(
                 "MCP server {}: {}; the next attempt is in {:g} s",
                 self._server.name, self._reason, wait_s,
@@ -127,7 +129,8 @@ class McpConnection:
         )
 
     async def _live(self) -> None:
-        """Connect, and return only by raising the error that ended the connection."""
+        """Connect, and wait until the connection ends. Raises the error that ended it; never
+        returns."""
         self._news, self._ended = anyio.Event(), False
         self._changed = self._flooded = self._doubted = False
         limit_s = self._settings.connect_s
@@ -145,7 +148,7 @@ class McpConnection:
                     self._client = client
                     await self._watch(client)
             except MCPError:
-                # If the handshake failed, use the other protocol in the next attempt.
+                # If the handshake failed, the next attempt uses the other protocol.
                 self._legacy = self._client is not None or not self._legacy
                 raise
             finally:

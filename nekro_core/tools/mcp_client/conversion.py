@@ -44,7 +44,8 @@ _PLAIN: Mapping[str, tuple[str, Any]] = {
 
 
 def module_of(name: str, taken: Collection[str] = ()) -> str:
-    """Make the module name of a server's tools in code: an identifier that hides no other name."""
+    """Make the module name that a server's tools have in code. It is an identifier that hides no
+    other name."""
     module = _identifier(name, "server")
     if not is_free_name(module) or module in sys.stdlib_module_names:
         module = f"mcp_{module}"
@@ -98,7 +99,8 @@ def _tool(
             raise ToolFailure(f"an argument cannot be written as JSON: {error}") from None
         return await call(name, given)
 
-    # The secrets are removed first: if the text were cut first, a part of a secret could remain.
+    # The secrets are removed before the text is cut. Otherwise a part of a secret could remain at
+    # its end.
     told = server.without_secrets(remote.description or remote.title or "")
     told = _printable(_bounded(told, _MAX_TEXT))
     first, _, rest = told.strip().partition("\n")
@@ -124,8 +126,9 @@ def _tool(
 def _parameters(
     schema: Mapping[str, Any], server: McpServerConfig
 ) -> tuple[tuple[Parameter, ...], Mapping[str, str]]:
-    """Make the Python parameters, required ones first, and a map from their names to the server's
-    names. The map keeps names with a secret, because the server needs them; no one else sees it."""
+    """Make the Python parameters, and a map from their names to the server's names. Required
+    parameters come first. The map keeps names that contain a secret, because the server needs them.
+    Only the server gets these names."""
     properties = _object(schema.get("properties"))
     wanted = schema.get("required")
     required = set(map(str, wanted)) if isinstance(wanted, list) else set()
@@ -147,8 +150,8 @@ def _parameters(
 
 
 def _cleaned(told: Mapping[str, Any], server: McpServerConfig) -> dict[str, Any]:
-    """Return a parameter's schema without secrets. A default with a secret is left out: if the
-    server gets no value, it uses its default anyway."""
+    """Return a parameter's schema without secrets. A default that contains a secret is left out. If
+    the server gets no value, it uses its default anyway."""
     clean: dict[str, Any] = server.cleaned(dict(told))
     if "default" in told and clean.get("default") != told["default"]:
         del clean["default"]

@@ -1,7 +1,7 @@
 """Cuts messages that are nested too deeply for the JSON reader.
 
-A server lists all its tools in one message. Without this limit, one tool with a schema that is
-nested too deeply would make all its tools unreadable.
+A server lists all its tools in one message. If the schema of one tool is nested too deeply, the bot
+could not read any tool of the server without this limit.
 """
 
 import re
@@ -11,14 +11,15 @@ from pydantic_core import from_json
 MAX_DEPTH = 100
 """How many levels of nesting are kept. The JSON reader fails at 200 levels."""
 INSTEAD = b'"nested too deeply"'
-# Matches single characters and not whole strings. If a quote is never closed, a pattern for strings
-# would search to the end of the message again for each later quote (64 kB of \\" took 10 s).
+# This pattern matches single characters and not whole strings. With a pattern for strings, a quote
+# that is never closed would be slow: for each later quote, the pattern would search to the end of
+# the message again (64 kB of \\" took 10 s).
 _SIGN = re.compile(rb'\\.|["\[\]{}]', re.DOTALL)
 
 
 def limit_depth(message: bytes) -> bytes:
-    """Replace each value that is nested deeper than `MAX_DEPTH` levels by the text `INSTEAD`. If
-    the JSON reader accepts the message, or it is not JSON, it is returned unchanged."""
+    """Replace each value that is nested deeper than `MAX_DEPTH` levels by the text `INSTEAD`. A
+    message that the JSON reader accepts, or that is not JSON, is returned unchanged."""
     if message.count(b"[") + message.count(b"{") <= MAX_DEPTH:
         return message
     try:
@@ -47,5 +48,6 @@ def _cut(message: bytes) -> bytes:
                 if depth == MAX_DEPTH:
                     start = found.end()
             case _:
-                continue  # a backslash outside of strings: not JSON
+                # A backslash outside of a string means that the message is not JSON.
+                continue
     return message if depth else b"".join((*kept, message[start:]))

@@ -66,7 +66,7 @@ class McpEntryShown:
         entry: The entry. Secrets that the file contains in plain text are shown as ``${NAME}``.
         secrets: The names of the secrets that have a value.
         missing: The names of variables that have no value.
-        problem: Why the entry cannot be used; empty if it can.
+        problem: Why the entry cannot be used; empty if it can be used.
     """
 
     name: str
@@ -140,7 +140,7 @@ class McpConfigFile:
         Args:
             name: The server's name.
             entry: The entry.
-            secrets: The values for its ``${NAME}``; None for a value that is kept.
+            secrets: The value of each ``${NAME}`` in the entry; None keeps the stored value.
         """
         found = self._content()
         return self._check(name, entry, self._filled(found, name, secrets))
@@ -157,8 +157,8 @@ class McpConfigFile:
         Args:
             name: The server's name.
             entry: The new entry.
-            secrets: The values for its ``${NAME}``; None for a value that is kept. Values that the
-                entry does not use are deleted.
+            secrets: The values for each ``${NAME}`` in the entry. None keeps the stored value.
+                Values that the entry does not use are deleted.
             revision: The revision that the operator saw; None to replace whatever is there.
 
         Raises:
@@ -229,7 +229,8 @@ class McpConfigFile:
     def _filled(
         self, content: _Content, name: str, given: Mapping[str, SecretStr | None]
     ) -> dict[str, str]:
-        """Return the values of the secrets: the given values, and the old value for each None."""
+        """Return the values of the secrets. They are the given values; for a given None, it is the
+        old value."""
         old = self._secrets().get(name, {})
         present = content.servers.get(name)
         if _is_entry(present):
@@ -308,8 +309,8 @@ def _is_entry(entry: object) -> TypeGuard[dict[str, Any]]:
 
 
 def _apart(entry: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return an entry with ``${NAME}`` in place of its secrets in plain text, and those secrets by
-    name."""
+    """Take the secrets out of an entry. Return the entry with ``${NAME}`` in place of each secret
+    that it has in plain text, and these secrets by name."""
     found: dict[str, str] = {}
     clean = dict(entry)
     for group in ("env", "headers"):
@@ -332,7 +333,8 @@ def _apart(entry: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _lenient(entry: Mapping[str, Any]) -> McpServerEntry:
-    """Return the parts of an entry that are valid, for a form. The rest keeps its default."""
+    """Return an entry for a form, with the parts that are valid. The other fields have their
+    defaults."""
     given = {key: value for key, value in entry.items() if key in McpServerEntry.model_fields}
     given["disabled"] = entry.get("disabled") is True or entry.get("enabled") is False
     kind = str(entry.get("type") or entry.get("transport") or "").lower()

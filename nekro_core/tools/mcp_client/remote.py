@@ -24,7 +24,7 @@ async def remote_server(
     error. Redirects are not followed, since only this server may get the headers."""
 
     def client(headers: Any = None, timeout: Any = None, auth: Any = None) -> httpx2.AsyncClient:
-        del headers, timeout, auth  # ignore the values of the mcp package
+        del headers, timeout, auth  # The values that the package mcp passes are ignored.
         return httpx2.AsyncClient(
             headers={**server.headers, "Accept-Encoding": "identity"},
             timeout=httpx2.Timeout(connect_s, read=_ANSWER_S),
@@ -70,7 +70,7 @@ class _Bounded(httpx2.AsyncBaseTransport):
 
 
 class _Lines(httpx2.AsyncByteStream):
-    """The lines of an event stream. Each line is a message."""
+    """The answer of the event stream protocol, line by line. Each line is a message."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, max_bytes: int) -> None:
         self._inner = inner

@@ -32,7 +32,8 @@ from nekro_core.tools.tool import Tool
 STATE_FILE = "mcp_state.json"
 """The bot writes this file into the data folder for `nekro mcp servers`."""
 _TRIES = 2
-"""Attempts of a test: the second one uses the other version of the protocol's handshake."""
+"""Number of attempts of a test. The second attempt uses the other version of the protocol's
+handshake."""
 _MAX_WAIT_S = 60.0
 
 Offer = Callable[[str, Iterable[Tool]], Callable[[], None]]
@@ -45,8 +46,8 @@ class McpTestReport:
 
     Attributes:
         works: Whether the server was reached and listed its tools.
-        tools: Its tools.
-        reason: Why it does not work, without secrets; empty if it works.
+        tools: The tools of the server.
+        reason: Why the server does not work, without secrets; empty if it works.
         seconds: How long the test took.
     """
 
@@ -57,7 +58,7 @@ class McpTestReport:
 
 
 class McpServers:
-    """The servers that ``mcp.json`` lists. Made by `open`."""
+    """The servers that ``mcp.json`` lists. `open` makes this object."""
 
     def __init__(
         self,
@@ -88,9 +89,9 @@ class McpServers:
         environment: Mapping[str, str] = os.environ,
     ) -> AsyncIterator[Self]:
         """Start the servers in the folder's ``mcp.json``, and follow changes of this file.
-        ``${NAME}`` in it stands for a secret of the server or a variable of ``environment``. Does
-        not wait until the servers have started. At the end of the block, all servers are ended. A
-        server's problem is logged and shown in its state."""
+        ``${NAME}`` in the file stands for a secret of the server or a variable of ``environment``.
+        This method does not wait until the servers have started. At the end of the block, all
+        servers are ended. A server's problem is logged and shown in its state."""
         async with background_tasks() as tasks:
             servers = cls(data_dir, offer, settings or McpSettings(), environment, tasks)
             tasks.start_soon(servers.follow, name="MCP servers")
@@ -117,8 +118,8 @@ class McpServers:
         *,
         revision: str | None = None,
     ) -> None:
-        """Add or replace a server. The server is started at once; this method does not wait until
-        it is ready. See `McpConfigFile.put` for the arguments and errors."""
+        """Add or replace a server. The server is started at once, but this method does not wait
+        until it is ready. See `McpConfigFile.put` for the arguments and errors."""
         async with self._changing:
             await anyio.to_thread.run_sync(self._file.put, name, entry, secrets, revision)
             await self._load()
@@ -148,17 +149,17 @@ class McpServers:
         *,
         limit_s: float = _MAX_WAIT_S,
     ) -> McpTestReport:
-        """Connect to a server that need not be saved, list its tools, and end it. A server of the
-        same name that runs already is not touched.
+        """Connect to a server, list its tools, and end it. The server need not be in the file. A
+        running server of the same name is not touched.
 
         Args:
             name: The server's name.
             entry: The entry.
-            secrets: The values for its ``${NAME}``; None for a value that is saved already.
+            secrets: The values for each ``${NAME}`` in the entry. None means the stored value.
             limit_s: Longest time in seconds. ``npx`` may download the server first.
 
         Returns:
-            What was found. If the server does not work, this is not an error.
+            What the test found out. If the server does not work, no error is raised.
 
         Raises:
             McpConfigError: The entry is not valid.
@@ -199,7 +200,7 @@ class McpServers:
     async def follow(self) -> None:
         """Read and apply the files whenever they change. Runs until cancelled."""
         while True:
-            if self._stamps() != self._seen:  # takes only microseconds
+            if self._stamps() != self._seen:  # This check takes only microseconds.
                 async with self._changing:
                     await self._load()
             await anyio.sleep(self._settings.look_s)
@@ -288,7 +289,7 @@ class _Running:
         self._over = anyio.Event()
         self._withdraw: Callable[[], None] = lambda: None
         self.tools: tuple[Tool, ...] = ()
-        """The tools that the server offered last."""
+        """The tools that the server offers now."""
 
     def offered(self, tools: Sequence[Tool], withdraw: Callable[[], None]) -> None:
         """Store the offered tools and the function that withdraws them."""

@@ -1,4 +1,4 @@
-"""The state of an MCP server, for the operator."""
+"""Defines the state of an MCP server that the operator sees."""
 
 from dataclasses import dataclass
 from enum import StrEnum

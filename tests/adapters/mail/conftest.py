@@ -1,4 +1,5 @@
-"""One mail server for all tests of a module. Each test has mailboxes that no other test uses."""
+"""Starts one mail server for all tests of a module. Each test has mailboxes that no other test
+uses."""
 
 import itertools
 from collections.abc import Iterator

@@ -27,9 +27,9 @@ _END = b"\r\n.\r\n"
 class Wire:
     """An SMTP proxy between the bot and Postfix.
 
-    ``manner`` is ``fair`` (everything is forwarded), ``refuse`` (a recipient is refused), ``full``
-    (a recipient is refused for now), ``silent`` (a mail is not forwarded and gets no answer) or
-    ``cut`` (a new connection is closed).
+    ``manner`` says what the proxy does. With ``fair``, everything is forwarded. With ``refuse``, a
+    recipient is refused, and with ``full``, a recipient is refused for now. With ``silent``, a mail
+    is not forwarded and gets no answer. With ``cut``, a new connection is closed.
     """
 
     def __init__(self, port: int) -> None:
@@ -99,7 +99,7 @@ class Bot:
 
 
 def mailbox(server: MailServer, address: str = BOT, **more: Any) -> dict[str, Any]:
-    """One item of the setting ``MAIL_BOTS``."""
+    """Return one item of the setting ``MAIL_BOTS``."""
     return {
         "id": address,
         "password": PASSWORD,
@@ -125,7 +125,7 @@ async def running(folder: Path, box: dict[str, Any], host: MemoryHost | None = N
             with anyio.fail_after(30):
                 while await host.account_of("mail") is None:
                     await anyio.sleep(0.01)
-                # This file exists once the adapter has stored how far it has read the mailbox.
+                # The adapter makes this file when it stores how far it has read the mailbox.
                 while not [*(folder / "mail").glob("*.json")]:
                     await anyio.sleep(0.01)
             yield Bot(host, adapter)

@@ -13,7 +13,8 @@ from tests.peers.mail import MailServer
 pytestmark = pytest.mark.long
 
 SILENCE_S = 1.0
-"""The adapter's timeout in the test in which a send gets no answer. In other tests it is 20 s."""
+"""The adapter's timeout, in seconds, in the test in which a send gets no answer. In other tests it
+is 20 s."""
 
 
 class Harness:

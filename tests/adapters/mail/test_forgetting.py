@@ -1,4 +1,5 @@
-"""Erasing a person deletes the stored subjects of their mail threads; the adapter need not run."""
+"""When a person is erased, the stored subjects of their mail threads are deleted. This works even
+if the adapter does not run."""
 
 from pathlib import Path
 

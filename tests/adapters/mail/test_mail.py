@@ -86,7 +86,8 @@ async def test_a_mail_thread_is_a_conversation(office: Office) -> None:
     assert str(answer["From"]) == f"Nekro <{office.us}>"
     assert answer.get_content().strip() == "@Ann at five, <b>"
 
-    # The reply names only one id of the thread. The bot finds the thread and drops the quotation.
+    # The reply names only one id of the thread. The bot finds the thread by this id, and drops the
+    # quotation from the text.
     await office.write(
         "Fine.\n\nOn Monday, Nekro wrote:\n> at five\n",
         subject="RE: Tea",

@@ -1,4 +1,4 @@
-"""Reading a mail: its text, whether a program wrote it, and whether its sender is verified."""
+"""A mail is read: its text, whether a program wrote it, and whether its sender is verified."""
 
 import email
 import email.policy
@@ -211,7 +211,7 @@ def test_parts_and_attachments_are_read() -> None:
         (mail(References="<a@x> <b@x>", In_Reply_To="<a@x>"), {"references": ("<b@x>", "<a@x>")}),
     ],
 )
-def test_odd_mails_are_read(data: bytes, expected: dict[str, Any]) -> None:
+def test_unusual_mails_are_read(data: bytes, expected: dict[str, Any]) -> None:
     found = read_mail(data)
     assert {name: getattr(found, name) for name in expected} == expected
 
@@ -262,7 +262,7 @@ def test_too_deeply_nested_parts_raise_no_error() -> None:
 # -- threads ---------------------------------------------------------------------------------
 
 
-def test_one_of_our_message_ids_is_enough_to_find_the_thread() -> None:
+def test_one_of_the_bots_message_ids_is_enough_to_find_the_thread() -> None:
     root = thread_of("<1@ann>", (), "x.org")
     assert root == thread_of("<3@ann>", ("<1@ann>", "<2@bo>"), "x.org")
     ours = new_id(root, "delivery-1", "x.org")

@@ -1,4 +1,4 @@
-"""One Synapse server for all tests, if it is installed."""
+"""Starts one Synapse server for all tests. If Synapse is not installed, the tests are skipped."""
 
 from collections.abc import AsyncIterator
 

@@ -70,7 +70,7 @@ def delivery(key: ChatKey, *segments: Segment) -> Delivery:
 
 
 def settings_for(address: str, *accounts: Person, **more: Any) -> dict[str, Any]:
-    """The adapter's settings, as in ``.env``."""
+    """Return the adapter's settings, as ``.env`` would have them."""
     entries = [{"homeserver": address, "access_token": each.token, **more} for each in accounts]
     return {"matrix_bots": json.dumps(entries)}
 

@@ -14,7 +14,8 @@ from tests.peers.synapse import Person, Synapse
 pytestmark = pytest.mark.long
 
 SILENCE_S = 1.0
-"""The adapter's timeout for a send that gets no answer. Other sends have a much longer one."""
+"""The adapter's timeout, in seconds, for a send that gets no answer. Other sends have a much longer
+timeout."""
 
 
 class Harness:
@@ -34,7 +35,8 @@ class Harness:
         return await self._bot.host.received(count)
 
     async def shown(self, count: int) -> list[str]:
-        """The texts that a client shows. An edited message has the text of its newest edit."""
+        """Return the texts that a client shows. An edited message has the text of its newest
+        edit."""
         own = self._bot.account.user_id
         said = await self._person.until_said(self._room, count, of=own)
         changes = {

@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import anyio
 import pytest
 from PIL import Image as Picture
 
 from adapters.matrix.intake import Accept
-from nekro_core.api.adapter import CannotDo, UncertainDelivery
+from nekro_core.api.adapter import CannotDo, SignRefused, UncertainDelivery
 from nekro_core.api.chat import (
     EVERYONE,
     ChatMessage,
@@ -108,7 +110,7 @@ async def test_a_reply_to_the_bot_is_for_the_bot(scene: Scene) -> None:
 
 
 async def test_received_media_are_stored(scene: Scene) -> None:
-    """The bot uses the endpoint that needs a token. nonebot-adapter-matrix 0.2.3 uses the one
+    """The bot uses the endpoint that needs a token. nonebot-adapter-matrix 0.2.3 uses the endpoint
     without a token, which answers 404 on a current Synapse."""
     lin, host = scene.lin, scene.bot.host
     mxc = await lin.upload(png(), "image/png", "dot.png")
@@ -425,7 +427,8 @@ async def test_a_gap_longer_than_one_sync_is_filled_after_a_restart(
         await lin.say(room, "two")
         await host.until(lambda: host.accepted[-1].text == "two", 30)
     texts = [message.text for message in host.accepted]
-    once = list(dict.fromkeys(texts))  # a message may arrive twice; the inbox ignores a known id
+    # A message may arrive twice. In a real bot, the inbox ignores a message with a known id.
+    once = list(dict.fromkeys(texts))
     assert once == ["one", *(f"missed {number}" for number in range(70)), "two"]
     ids = [message.message_id for message in host.accepted]
     assert len(set(ids)) == len(once)
@@ -466,8 +469,8 @@ async def test_a_message_that_cannot_be_stored_is_read_again(
         host.failures = 2
         await lin.say(room, "two")
         await lin.say(room, "three")
-        # The messages after the failed one may arrive twice. The inbox ignores a message with a
-        # known id.
+        # The messages after the failed one may arrive twice. In a real bot, the inbox ignores a
+        # message with a known id.
         await host.until(lambda: [each.text for each in host.accepted][-2:] == ["two", "three"])
 
 
@@ -478,7 +481,7 @@ async def _without_patience(accept: Accept, message: ChatMessage) -> None:
 # ---- the outcome of a send
 
 
-async def test_a_message_of_unknown_outcome_is_found_by_its_delivery_id(scene: Scene) -> None:
+async def test_a_message_whose_outcome_is_unknown_is_found_by_its_delivery_id(scene: Scene) -> None:
     key = key_of(scene.room)
     bot, proxy = scene.bot, scene.bot.proxy
     lost, never = delivery(key, Text("is it there?")), delivery(key, Text("is it there?"))
@@ -555,3 +558,50 @@ async def test_the_adapter_logs_in_again_when_its_token_expires(
         assert (await bot.host.next_message()).text == "are you back?"
         assert (await bot.send(room, "yes")).ok
     assert (tmp_path / "bot" / "matrix" / "tokens.json").exists()
+
+
+async def test_people_see_that_the_bot_is_typing_until_it_ends(scene: Scene) -> None:
+    bot, lin, key = scene.bot, scene.lin, key_of(scene.room)
+    assert bot.adapter.capabilities(key).typing_s == 20
+
+    since = (await lin.call("GET", "/sync", params={"timeout": 0}))["next_batch"]
+
+    async def typists() -> list[str]:
+        """The people who are typing in the room, as Lin's client is told when that changes."""
+        nonlocal since
+        while True:
+            params = {"timeout": 10_000, "since": since}
+            sync = await lin.call("GET", "/sync", params=params)
+            since = sync["next_batch"]
+            room = sync.get("rooms", {}).get("join", {}).get(scene.room, {})
+            for event in room.get("ephemeral", {}).get("events", ()):
+                if event["type"] == "m.typing":
+                    return event["content"]["user_ids"]
+
+    with anyio.fail_after(30):
+        await bot.adapter.show_typing(key, typing=True)
+        assert await typists() == [bot.account.user_id]
+        await bot.adapter.show_typing(key, typing=False)
+        assert await typists() == []
+
+
+async def test_a_message_gets_the_bots_reaction_once(scene: Scene) -> None:
+    bot, lin, key = scene.bot, scene.lin, key_of(scene.room)
+    said = await lin.say(scene.room, "hello")
+    for _ in range(2):
+        await bot.adapter.react(key, said, "👀")
+    await bot.adapter.react(key, said, "👍")
+    page = await lin.call("GET", f"/rooms/{quote(scene.room)}/messages", params={"dir": "b"})
+    found = [each["content"] for each in page["chunk"] if each["type"] == "m.reaction"]
+    assert [each["m.relates_to"] for each in found[::-1]] == [
+        {"rel_type": "m.annotation", "event_id": said, "key": emoji} for emoji in ("👀", "👍")
+    ]
+
+
+async def test_a_room_that_the_bot_has_left_is_a_refusal(scene: Scene, server: Synapse) -> None:
+    (stranger,) = await people(server, "stranger")
+    key = key_of(await stranger.make_room())
+    with pytest.raises(SignRefused):
+        await scene.bot.adapter.show_typing(key, typing=True)
+    with pytest.raises(SignRefused):
+        await scene.bot.adapter.react(key, "$event", "👀")

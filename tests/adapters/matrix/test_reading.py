@@ -236,8 +236,8 @@ def _member(now: str, before: str | None, *, who: str = MO, by: str = LIN) -> di
         (_member("leave", "join", by=MO), Notice("leave", MO, MO)),
         (_member("leave", "join"), Notice("leave", LIN, MO, "kick")),
         (_member("ban", "join"), Notice("leave", LIN, MO, "ban")),
-        (_member("join", "join", by=MO), None),  # only the name of the member changed
-        (_member("leave", "invite", by=MO), None),  # the member declined an invitation
+        (_member("join", "join", by=MO), None),  # Only the name of the member changed.
+        (_member("leave", "invite", by=MO), None),  # The member declined an invitation.
         (_member("invite", None), None),
         (_member("join", "invite", who=BOT, by=BOT), None),
         ({"type": "m.room.topic", "sender": LIN, "content": {"topic": "x"}}, None),

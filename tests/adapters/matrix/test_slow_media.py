@@ -31,7 +31,7 @@ class Slow(Homeserver):
 
 
 class Known(Rooms):
-    """One room that needs no lookup."""
+    """Knows one room, so that the adapter need not ask the homeserver about it."""
 
     def __init__(self) -> None:
         super().__init__(Slow(), "@bot:example.org")
@@ -57,7 +57,9 @@ def picture(number: int, media_id: str) -> dict[str, Any]:
     }
 
 
-async def test_slow_media_delay_a_room_once_and_keep_its_order(tmp_path: Path) -> None:
+async def test_slow_media_delay_a_room_only_once_and_do_not_change_its_order(
+    tmp_path: Path,
+) -> None:
     host, server = MemoryHost(tmp_path), Slow()
     intake = MatrixIntake(host, server, Known(), instance="matrix", account="@bot:example.org")
     events = [picture(number, f"slow{number}") for number in range(4)] + [picture(4, "quick")]

@@ -127,7 +127,8 @@ async def test_a_delivery_that_cannot_become_one_event_is_refused(tmp_path: Path
 
 @pytest.mark.parametrize("character", ["文", "🎉", "&", '"', "\n", "é"])
 async def test_the_longest_text_fits_into_an_event(character: str) -> None:
-    """An event with a mention contains the text twice. 1,500 bytes must stay free for its rest."""
+    """An event with a mention contains the text twice. 1,500 bytes of the event must stay free for
+    its other fields."""
     content = await written(Mention("@lin:home"), Text(character * TEXT_LENGTH))
     canonical = json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
     assert len(canonical) < EVENT_BYTES - 1500

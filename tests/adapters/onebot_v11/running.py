@@ -38,7 +38,7 @@ class Bot:
         return f"ws://127.0.0.1:{self.port}/onebot/v11/ws"
 
     def peer(self, self_id: str = "20002", **options: Any) -> OneBotPeer:
-        """A fake OneBot implementation that will connect to this bot."""
+        """Make a fake OneBot implementation, which will connect to this bot."""
         return OneBotPeer(**{"self_id": self_id, "url": self.url, "token": TOKEN, **options})
 
     async def send(self, chat_key: ChatKey, *segments: Segment | str) -> Receipt:
@@ -114,8 +114,8 @@ async def running(folder: Path, host: Host | None = None, **settings: Any) -> As
 async def bot_with_peer(
     folder: Path, direction: str, **settings: Any
 ) -> AsyncIterator[tuple[Bot, OneBotPeer]]:
-    """A connected bot and peer. ``direction`` says whether the bot or the peer opens the
-    connection."""
+    """Start a bot and a peer that is connected to it. ``direction`` says whether the bot or the
+    peer opens the connection."""
     if direction == "reverse":
         async with running(folder, **settings) as bot, bot.peer() as peer:
             await peer.wait_connected()

@@ -105,7 +105,8 @@ async def test_after_a_restart_an_added_account_connects_and_a_paused_account_st
 
 async def test_a_wrong_token_is_refused_and_reported(bot: Bot) -> None:
     await bot.adapter.managed_accounts.add({"account": "20003", "access_token": OWN})
-    for wrong in ("nonsense", TOKEN):  # an account with a token of its own refuses the shared one
+    # An account with a token of its own refuses the shared token too.
+    for wrong in ("nonsense", TOKEN):
         async with bot.peer("20003", token=wrong, reconnect_s=None) as second:
             with anyio.fail_after(30):
                 while not second.refusals:
@@ -130,7 +131,7 @@ async def test_an_account_with_the_shared_token_is_listed_and_can_only_be_paused
     await seen(bot, "20002")
 
 
-async def test_a_forward_account_connects_waits_for_its_peer_and_can_be_moved(bot: Bot) -> None:
+async def test_an_account_that_the_bot_connects_to_can_get_another_address(bot: Bot) -> None:
     accounts = bot.adapter.managed_accounts
     async with (
         OneBotPeer("20005", token="theirs") as first,
@@ -165,7 +166,7 @@ async def test_secrets_are_not_shown_again_and_stay_unchanged_when_a_form_leaves
         await seen(bot, "20003")
 
 
-async def test_a_token_is_made_and_the_settings_to_paste_contain_it(bot: Bot) -> None:
+async def test_a_token_is_made_and_is_in_the_settings_that_the_operator_copies(bot: Bot) -> None:
     await bot.adapter.managed_accounts.add({"account": "20003"})
     hint = bot.adapter.managed_accounts.connection_hint("20003", "https://bot.example:8443")
     url, token = hint.fields

@@ -94,7 +94,8 @@ async def test_an_invalid_bundle_is_refused(tmp_path: Path, wrong: Forward, reas
 async def doubtful(
     bot: Bot, peer: OneBotPeer, bundle: Forward, *, arrives: bool
 ) -> UncertainDelivery:
-    """A chat with one message of a person and one of the bot, then a bundle of unknown outcome."""
+    """Make a chat with one message of a person and one of the bot, and then send a bundle whose
+    outcome is unknown."""
     asked = peer.account.message(("group", "30003"), 10001, "hello")
     earlier = await bot.send(GROUP, "earlier")
     if arrives:
@@ -107,7 +108,7 @@ async def doubtful(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("arrives", [True, False])
-async def test_a_bundle_of_unknown_outcome_is_looked_up_in_the_history(
+async def test_a_bundle_whose_outcome_is_unknown_is_looked_up_in_the_history(
     tmp_path: Path, bundle: Forward, dialect: str, arrives: bool
 ) -> None:
     async with running(tmp_path, api_timeout=0.2) as bot, bot.peer() as peer:

@@ -1,4 +1,5 @@
-"""A message of unknown outcome is looked up in the implementation's history, if it has one."""
+"""If it is unknown whether a message was sent, the adapter looks it up in the implementation's
+history. Some implementations have no history."""
 
 import time
 from pathlib import Path
@@ -27,7 +28,8 @@ PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
 async def doubtful(
     bot: Bot, peer: OneBotPeer, chat: ChatKey, *segments: Segment, arrives: bool = True
 ) -> UncertainDelivery:
-    """A chat with one message of a person and one of the bot, then a send of unknown outcome."""
+    """Make a chat with one message of a person and one of the bot, and then send a message whose
+    outcome is unknown."""
     kind, native = ("group", "30003") if chat is GROUP else ("private", "10001")
     asked = peer.account.message((kind, native), 10001, "hello")
     earlier = await bot.send(chat, "earlier")

@@ -240,7 +240,8 @@ async def test_an_account_without_a_connection_sends_nothing(bot: Bot, peer: One
     peer.abort()
     await peer.wait_disconnected()
     receipt = await bot.send(GROUP, "hi")
-    while receipt.state is DeliveryState.UNKNOWN:  # the server has not noticed the reset yet
+    # The server has not noticed yet that the connection was reset.
+    while receipt.state is DeliveryState.UNKNOWN:
         receipt = await bot.send(GROUP, "hi")
     assert receipt.state is DeliveryState.PENDING
     assert "not connected" in receipt.reason

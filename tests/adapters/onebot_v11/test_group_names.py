@@ -1,4 +1,5 @@
-"""The names of groups arrive with the messages."""
+"""A message of a group has the name of the group. If the event lacks the name, the adapter asks the
+implementation for it."""
 
 from tests.adapters.onebot_v11.running import Bot
 from tests.peers.onebot_v11 import Failed, OneBotPeer
@@ -31,7 +32,7 @@ async def test_a_group_name_that_is_in_the_event_is_not_requested(
     assert "get_group_info" not in {call.action for call in peer.calls}
 
 
-async def test_if_the_request_for_its_name_fails_a_group_has_no_name(
+async def test_a_group_has_no_name_if_the_request_for_the_name_fails(
     bot: Bot, peer: OneBotPeer
 ) -> None:
     peer.answer("get_group_info", Failed())

@@ -35,8 +35,8 @@ async def test_missed_messages_are_fetched_in_order(bot: Bot) -> None:
         )
 
     there = [m for m in bot.host.accepted if m.chat_key == GROUP]
-    # The messages of the same second as the newest stored one are fetched again. The inbox ignores
-    # messages with known ids.
+    # Messages that were written in the same second as the newest stored message are fetched again.
+    # In a real bot, the inbox ignores messages with known ids.
     once = list(dict.fromkeys(m.text for m in there))
     assert once == ["before", "missed 0", "missed 1", "missed 2", "after"]
     late = said_in(bot, "missed 0", "missed 1", "missed 2")
@@ -49,8 +49,8 @@ async def test_missed_messages_are_fetched_in_order(bot: Bot) -> None:
 
 
 async def test_new_messages_wait_until_an_interrupted_history_is_fetched(bot: Bot) -> None:
-    """If the new message were stored before the missed ones, no later start would fetch the missed
-    ones."""
+    """If the new message were stored before the missed messages, no later start would fetch the
+    missed messages."""
     async with bot.peer(reconnect_s=0.2) as peer:
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "before")
@@ -87,7 +87,8 @@ async def test_a_long_history_is_fetched_in_pages(bot: Bot) -> None:
 
 
 async def test_the_history_of_a_new_account_begins_a_minute_before_its_connection(bot: Bot) -> None:
-    """A process that was killed during that minute may have received messages and stored none."""
+    """An earlier process that was killed during that minute may have received messages without
+    storing them."""
     peer = bot.peer()
     now = time.time()
     await peer.say_in_group(30003, 10001, "long ago", at_time=now - 300)
@@ -102,8 +103,8 @@ async def test_the_history_of_a_new_account_begins_a_minute_before_its_connectio
 
 
 async def test_a_message_that_arrives_live_and_in_the_history_counts_as_new(bot: Bot) -> None:
-    """The history contains the message too and is read first. Neither copy may count as history,
-    because the bot runs no command from the history."""
+    """The history is read first and contains the message too. The message must not count as an old
+    message of the history, because the bot does not run commands from the history."""
     peer = bot.peer()
     await peer.say_in_group(30003, 10001, "before", at_time=time.time() - 5)
     peer.answer("get_recent_contact", Late(0.3))
@@ -127,7 +128,7 @@ async def test_a_first_message_that_was_lost_in_a_crash_is_fetched(bot: Bot) -> 
         assert [each.text for each in await bot.host.received(2)] == ["taken", "now"]
 
 
-async def test_messages_of_an_implementation_without_history_are_received(bot: Bot) -> None:
+async def test_without_a_history_messages_are_still_received(bot: Bot) -> None:
     async with bot.peer(has_history=False) as peer:
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "before")
@@ -169,10 +170,11 @@ async def test_with_both_directions_an_account_uses_the_reverse_connection(tmp_p
     ):
         await forward.wait_connected()
         await bot.hear_from()
-        async with bot.peer() as reverse:  # the newer connection replaces the older one
+        async with bot.peer() as reverse:  # The newer connection replaces the older one.
             await reverse.wait_connected()
             await forward.wait_disconnected()
-            await forward.wait_connected()  # the bot connects and closes again
+            # The bot connects to the peer, and closes this connection again.
+            await forward.wait_connected()
             await forward.wait_disconnected()
             assert (await bot.send(GROUP, "hello")).ok
             assert (await reverse.next_send()).text == "hello"

@@ -45,10 +45,11 @@ async def test_large_videos_and_voices_are_sent_in_pieces(
     assert segment["data"]["file"] in peer.account.placed
 
 
-async def test_an_implementation_that_takes_no_pieces_gets_a_link(
+async def test_an_implementation_that_does_not_accept_pieces_gets_a_link(
     bot: Bot, peer: OneBotPeer, large: Media
 ) -> None:
-    """The link needs no setting. It uses the address at which the implementation found the bot."""
+    """The operator need not set an address for the link. The link uses the address at which the
+    implementation has connected to the bot."""
     bot.driver.server_app.mount(MOUNTED, bot.host.links)
     peer.account.takes_pieces = False
     receipt = await bot.send(GROUP, File(large))
@@ -69,7 +70,7 @@ async def test_if_neither_pieces_nor_a_link_work_the_reason_names_the_setting(
     assert "NEKRO_DELIVERY__MEDIA__LINK_ADDRESS" in receipt.reason
 
 
-async def test_a_connection_lost_between_pieces_leaves_the_send_pending(
+async def test_if_the_connection_is_lost_between_two_pieces_the_send_stays_pending(
     bot: Bot, peer: OneBotPeer, large: Media
 ) -> None:
     """No message was sent yet, so the send may be tried again later."""

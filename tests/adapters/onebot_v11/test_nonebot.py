@@ -128,7 +128,7 @@ async def test_the_bot_does_not_wait_long_for_slow_matchers(
 async def test_the_wait_for_slow_matchers_counts_from_the_arrival_of_an_event(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Otherwise the messages of one chat would wait one after another."""
+    """If each message had its own wait, the messages of one chat would wait one after another."""
     monkeypatch.setattr(matcher_dispatch, "DECISION_S", 0.01)
     decision = matcher_dispatch.MatcherDecision()
     monkeypatch.setattr(matcher_dispatch, "DECISION_S", 3600)

@@ -1,4 +1,5 @@
-"""Segments and events of many OneBot implementations are read into ours."""
+"""The segments and events of many OneBot implementations become the bot's own segments and
+values."""
 
 import json
 from typing import Any
@@ -38,7 +39,8 @@ from nekro_core.api.chat import (
 
 
 class Nobody:
-    """Lookups without a connection. They return only what the segment itself contains."""
+    """Answers the adapter's lookups without a connection. The answers have only what the segment
+    itself contains."""
 
     async def media(self, kind: str, data: Json) -> Media:
         return Media(name=words(data.get("file")))

@@ -62,7 +62,7 @@ async def test_events_over_http_are_refused(bot: Bot, path: str) -> None:
             json=message_from(10001, "forged"),
         )
     assert answer.status_code in (404, 405)
-    async with bot.peer() as peer:  # the real account can still connect
+    async with bot.peer() as peer:  # The real account can still connect.
         await peer.wait_connected()
         await peer.say_in_private(10001, "true")
         assert (await bot.host.next_message()).text == "true"
@@ -91,7 +91,9 @@ async def test_an_http_route_without_a_token_stops_the_start(tmp_path: Path) -> 
         {"X-Client-Role": "API"},
     ],
 )
-async def test_a_wrong_handshake_is_refused(bot: Bot, headers: dict[str, str]) -> None:
+async def test_a_connection_with_wrong_headers_is_refused(
+    bot: Bot, headers: dict[str, str]
+) -> None:
     async with bot.peer(headers=headers, reconnect_s=None) as peer:
         await peer.until(lambda: bool(peer.refusals))
         assert "403" in peer.refusals[0]
@@ -100,7 +102,7 @@ async def test_a_wrong_handshake_is_refused(bot: Bot, headers: dict[str, str]) -
 
 
 @pytest.mark.parametrize("headers", [{"Authorization": f"Token {TOKEN}"}, {"X-Client-Role": ""}])
-async def test_other_spellings_of_the_right_handshake_are_accepted(
+async def test_other_spellings_of_the_right_headers_are_accepted(
     bot: Bot, headers: dict[str, str]
 ) -> None:
     async with bot.peer(headers=headers) as peer:
@@ -226,13 +228,14 @@ async def test_submit_waits_while_the_queue_is_full() -> None:
 
 async def test_a_reset_connection_ends_the_calls_that_wait(bot: Bot, peer: OneBotPeer) -> None:
     peer.answer("send", Abort())
-    with anyio.fail_after(25):  # the time-out of a send is 30 s
+    # The time-out of a send is 30 s, so the calls must have ended earlier.
+    with anyio.fail_after(25):
         receipt = await bot.send(GROUP, "hi")
     assert receipt.state is DeliveryState.UNKNOWN
     assert "connection" in receipt.reason
 
 
-async def test_no_answer_is_an_unknown_outcome(tmp_path: Path) -> None:
+async def test_a_send_without_an_answer_has_an_unknown_outcome(tmp_path: Path) -> None:
     async with running(tmp_path, api_timeout=1.0) as bot, bot.peer() as peer:
         await peer.wait_connected()
         await bot.hear_from()
@@ -241,9 +244,10 @@ async def test_no_answer_is_an_unknown_outcome(tmp_path: Path) -> None:
         assert receipt.state is DeliveryState.UNKNOWN
         assert "no answer to send_group_msg within 1 s" in receipt.reason
         assert (await bot.send(GROUP, "late")).state is DeliveryState.UNKNOWN
-        await anyio.sleep(0.4)  # the late answer matches no call and is ignored
+        # The late answer belongs to no waiting call, so it is ignored.
+        await anyio.sleep(0.4)
         assert (await bot.send(GROUP, "hi again")).ok
-        assert len(peer.sends) == 3  # no send was repeated
+        assert len(peer.sends) == 3  # The adapter has repeated no send.
 
 
 async def test_an_answer_with_the_status_async_is_an_unknown_outcome(

@@ -1,4 +1,5 @@
-"""Runs an adapter of NoneBot without a network: tests give it events, and requests are recorded."""
+"""Runs an adapter of NoneBot without a network. Tests give it events, and its requests are
+recorded."""
 
 import importlib
 import itertools
@@ -40,7 +41,8 @@ Answer = Callable[[Request], Any]
 
 
 class Recorder(FastAPIDriver, HTTPClientMixin, WebSocketClientMixin):
-    """NoneBot's driver without a network: it records requests and answers them itself."""
+    """A driver for NoneBot without a network. It records the requests of an adapter and answers
+    them itself."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(Env(environment="test"), Config(_env_file=None, **settings))
@@ -48,7 +50,8 @@ class Recorder(FastAPIDriver, HTTPClientMixin, WebSocketClientMixin):
         self.answer: Answer = lambda _: {}
         self.silent: Callable[[Request], bool] = lambda _: False
         self.socket: Any = None
-        """The WebSocket for an adapter that opens one. With None the adapter waits forever."""
+        """The WebSocket that an adapter gets when it opens one. If it is None, the adapter waits
+        for ever."""
 
     @property
     def type(self) -> str:
@@ -96,7 +99,8 @@ class Session(HTTPClientSession):
 
 @contextmanager
 def as_nonebots(driver: Recorder) -> Iterator[None]:
-    """Make this driver NoneBot's only one. NoneBot's adapters read their settings from that one."""
+    """Make this driver the global driver of NoneBot, from which NoneBot's adapters read their
+    settings."""
     before, nonebot._driver = nonebot._driver, driver
     try:
         yield
@@ -106,7 +110,7 @@ def as_nonebots(driver: Recorder) -> Iterator[None]:
 
 @dataclass
 class Bench:
-    """One of our adapters, with the NoneBot adapter that it uses."""
+    """An adapter of this project, with the NoneBot adapter that it uses."""
 
     host: MemoryHost
     driver: Recorder
@@ -129,7 +133,7 @@ class Bench:
                 await anyio.sleep(0.002)
 
     async def hear(self, bot: Bot, event: Event) -> None:
-        """Give our adapter an event, as the NoneBot adapter would."""
+        """Give the adapter of this project an event, as the NoneBot adapter would."""
         await bot.handle_event(event)  # type: ignore[attr-defined]
 
     async def send(self, chat_key: ChatKey | str, *segments: Segment | str) -> Receipt:

@@ -17,11 +17,12 @@ from tests.adapters.uniseg.stock import bench
 
 GROUPS = 8
 IN_LANES = 4096
-"""How many messages the `KeyedQueue` holds in addition to `BACKLOG`."""
+"""How many messages the adapter's `KeyedQueue` may hold, in addition to the `BACKLOG` messages that
+wait before it."""
 
 
 class Flood:
-    """A socket that has ``count`` messages and then waits."""
+    """A socket that gives ``count`` messages at once, and after them no more."""
 
     closed = False
 

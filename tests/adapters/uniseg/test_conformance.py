@@ -13,7 +13,8 @@ from tests.adapters.uniseg.peers import NAMES, Peer, peer_of
 
 LONG = pytest.mark.long
 SILENCE_S = 0.6
-"""The adapter's timeout for a send that gets no answer. The adapters' default is 30 s."""
+"""The adapter's timeout, in seconds, for a send that gets no answer. The default of the adapters is
+30 s."""
 
 
 class Harness:
@@ -46,7 +47,8 @@ class Harness:
         self.peer.bench.stock.bot_disconnect(self.peer.bot)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # from some adapters' models
+# Models of some adapters cause these warnings.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 class TestPlatforms(AdapterContract):
     @pytest.fixture(
         params=["satori", *(pytest.param(n, marks=LONG) for n in NAMES if n != "satori")]

@@ -52,7 +52,7 @@ async def test_a_message_is_received_and_answered(milky: Milky) -> None:
     ]
 
 
-async def test_the_same_number_in_two_chats_is_two_messages(milky: Milky) -> None:
+async def test_messages_of_two_chats_may_have_the_same_number(milky: Milky) -> None:
     first = await milky.say("one", seq=5)
     other = await milky.say("two", seq=5, scene="friend")
     assert first.message_id != other.message_id

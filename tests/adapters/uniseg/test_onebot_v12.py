@@ -45,7 +45,7 @@ async def test_a_message_is_received_and_answered(onebot: OneBotV12) -> None:
 async def test_the_chat_key_of_a_channel_contains_its_guild(onebot: OneBotV12) -> None:
     heard = await onebot.say("hi", detail_type="channel", guild_id="7", channel_id="8")
     assert str(heard.chat_key) == "onebot_v12-channel_7/8"
-    onebot.bench.adapter._intake._targets.clear()  # as after a restart
+    onebot.bench.adapter._intake._targets.clear()  # After a restart this would be empty too.
     assert (await onebot.bench.send(heard.chat_key, "yes")).ok
     assert (onebot.call[1]["guild_id"], onebot.call[1]["channel_id"]) == ("7", "8")
 

@@ -22,7 +22,8 @@ from nekro_core.api.chat import (
 from tests.adapters.uniseg.peers.qq import CHANNEL, GROUP, QQ, TIME
 from tests.adapters.uniseg.stock import bench
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # from its adapter's models
+# Models of NoneBot's adapter cause these warnings.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 @pytest.fixture
@@ -88,7 +89,8 @@ async def test_after_a_restart_an_answer_names_the_last_message(
             assert bool(qq.sent.get("msg_id")) is named
             if named:
                 assert qq.sent["msg_id"] == "p-1"
-                # QQ takes an answer with a number that it has seen for a repetition, and drops it.
+                # If an answer has a number that QQ has seen, QQ thinks that it is a repetition and
+                # drops it.
                 assert qq.sent["msg_seq"] > max(numbers)
                 assert (await made.send(GROUP, "and more")).ok
                 assert qq.sent["msg_seq"] > max(numbers) + 1

@@ -1,4 +1,5 @@
-"""QQ's webhook answers QQ's check of the address and signs nothing else."""
+"""QQ checks the address of the bot's webhook: it sends a token, and the webhook signs it. The
+webhook signs nothing else."""
 
 import json
 from collections.abc import AsyncIterator
@@ -11,7 +12,8 @@ from nonebot.drivers import Request, Response
 from tests.adapters.uniseg.peers.qq import QQ, TIME
 from tests.adapters.uniseg.stock import bench
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # from its adapter's models
+# Models of NoneBot's adapter cause these warnings.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 @pytest.fixture
@@ -43,7 +45,8 @@ async def test_the_webhook_answers_the_check_of_its_address(qq: QQ) -> None:
 
 
 async def test_an_address_check_that_contains_an_event_is_refused(qq: QQ) -> None:
-    """QQ signs its events with the same key. A signed event would let anyone forge messages."""
+    """QQ signs its events with the same key. If the webhook signed an event as if it were a token,
+    anyone could forge messages."""
     author = {"id": "B", "member_openid": "B", "username": "Boss", "member_role": "owner"}
     data = {"id": "1", "content": "/off", "timestamp": TIME, "author": author,
             "group_id": "G1", "group_openid": "G1"}  # fmt: skip

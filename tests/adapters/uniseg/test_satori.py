@@ -144,7 +144,8 @@ async def test_a_bundle_is_sent_as_nested_messages(satori: Satori) -> None:
 async def doubtful(
     satori: Satori, chat: str, *segments: Segment, arrives: bool
 ) -> UncertainDelivery:
-    """A chat with one message of a person and one of the bot, then a send of unknown outcome."""
+    """Make a chat with one message of a person and one of the bot, and then send a message whose
+    outcome is unknown."""
     private = "private" in chat
     await satori.say("hello", private=private)
     asked = await satori.bench.host.next_message()
@@ -163,7 +164,7 @@ async def ask(satori: Satori, doubt: UncertainDelivery) -> Receipt:
 
 @pytest.mark.parametrize("chat", [GROUP, "satori-private_ann"])
 @pytest.mark.parametrize("arrives", [True, False])
-async def test_a_message_of_unknown_outcome_is_looked_up_in_the_history(
+async def test_a_message_whose_outcome_is_unknown_is_looked_up_in_the_history(
     satori: Satori, tmp_path: Path, chat: str, arrives: bool
 ) -> None:
     path = tmp_path / "a.png"

@@ -1,4 +1,4 @@
-"""Environment variables that become settings of an enabled platform's adapter."""
+"""Environment variables become settings of the adapters of enabled platforms."""
 
 import pytest
 

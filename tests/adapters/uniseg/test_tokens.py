@@ -1,4 +1,5 @@
-"""NoneBot's adapters compare tokens with ``!=``. In this bot they compare in constant time."""
+"""NoneBot's adapters compare tokens with ``!=``. In this bot, the comparison takes the same time
+for all wrong tokens."""
 
 import hmac
 import json
@@ -28,13 +29,13 @@ async def milky(stock: Any, offered: str) -> bool:
 
 
 async def feishu(stock: Any, offered: str) -> bool:
-    # the adapter's start does this over the network
+    # A started adapter has got this over the network.
     stock.bot_apps["a"] = stock.feishu_config.feishu_bots[0]
     event = {"schema": "2.0", "header": {"token": offered}}
     request = Request("POST", "http://bot/feishu/a", content=json.dumps(event).encode())
     try:
         return bool((await stock._handle_http(request)).status_code != 403)
-    except RuntimeError:  # the token was accepted, but no bot is connected
+    except RuntimeError:  # The token was accepted, and then no bot was connected.
         return True
 
 

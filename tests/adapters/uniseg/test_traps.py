@@ -1,5 +1,5 @@
-"""Surprising behaviour of NoneBot and uniseg does not reach the bot. Some tests fail when a library
-repairs a fault that the adapter works around."""
+"""Surprising behaviour of NoneBot and uniseg does not reach the bot. Some tests here fail when a
+library repairs a fault that the adapter works around. Then the workaround can be removed."""
 
 import importlib
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ async def satori(tmp_path: Path) -> AsyncIterator[Satori]:
 
 @pytest.fixture
 def uniseg(satori: Satori) -> Any:
-    """The library uniseg. It can be imported only after NoneBot has a driver."""
+    """Import the library uniseg. It can be imported only after NoneBot has a driver."""
     return importlib.import_module("nonebot_plugin_alconna.uniseg")
 
 

@@ -1,7 +1,9 @@
-"""A bot in memory behind the web adapter, with scripted answers; also for use by hand.
+"""A bot in memory behind the web adapter, with scripted answers. People can also use it by hand
+(see `serve.py`).
 
-`ScriptedMind` decides the answers. Everything else behaves as `Host` and `OperatorHost` promise
-(order, de-duplication, watching, uploads that belong to one chat).
+`ScriptedMind` decides the answers. In all other things the bot behaves as `Host` and `OperatorHost`
+promise. For example, it keeps the order of messages, drops duplicates, and gives an upload only to
+its chat.
 """
 
 import hashlib
@@ -68,11 +70,11 @@ class MemoryKeeper:
         self.folder = folder
         self.delay_s = 0.0
         self.begun = anyio.Event()
-        """Set when the first file begins to be stored."""
+        """This event is set when the storing of the first file begins."""
 
     @contextmanager
     def slowly(self, seconds: float) -> Iterator[None]:
-        """Inside this context, storing a file takes this long."""
+        """Inside this context, storing a file takes this many seconds."""
         self.delay_s = seconds
         yield
         self.delay_s = 0.0
@@ -331,7 +333,8 @@ class ScriptedMind:
 
 
 def tone(seconds: float, rate: int = 22050) -> bytes:
-    """A WAV file that sounds like a voice: syllables of a gliding tone, 16-bit PCM mono."""
+    """Make a WAV file that sounds a little like a voice: syllables of a gliding tone, 16-bit PCM
+    mono."""
     count = int(seconds * rate)
     frames = bytearray()
     for i in range(count):
@@ -350,7 +353,7 @@ def tone(seconds: float, rate: int = 22050) -> bytes:
 
 
 def card() -> bytes:
-    """A small picture with a word on it."""
+    """Make a small picture with a word on it."""
     picture = Picture.linear_gradient("L").resize((720, 400))
     picture = Picture.merge(
         "RGB",

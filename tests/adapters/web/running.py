@@ -1,4 +1,5 @@
-"""Runs the web adapter on a real server: its API in this process, or page and API in another."""
+"""Runs the web adapter on a real server. Either its API runs in this process, or its page and its
+API run in another process."""
 
 import asyncio
 import json
@@ -31,7 +32,8 @@ from tests.adapters.web.fake_host import FakeHost
 
 SERVE = Path(__file__).with_name("serve.py")
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""All connections are local and unencrypted. Loading the system's certificates would cost time."""
+"""A TLS context without certificates. All connections are local and unencrypted, and loading the
+system's certificates would take time."""
 BEGINNING = 1_700_000_000.0
 
 
@@ -69,7 +71,7 @@ class Web:
         return await self.client.post(f"/api/v1/rooms/{room}/messages", json=body, headers=headers)
 
     def stranger(self, **headers: str) -> httpx.AsyncClient:
-        """A client without the token."""
+        """Make a client without the token."""
         return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=60, verify=NO_TLS)
 
 
@@ -122,13 +124,14 @@ class QuietServer(uvicorn.Server):
 
 @asynccontextmanager
 async def serving(app: FastAPI, *proxies: str) -> AsyncIterator[str]:
-    """Serve the application on a free local port. ``proxies`` are trusted proxies' addresses."""
+    """Serve the application on a free local port. ``proxies`` has the addresses of trusted
+    proxies."""
     options = WebServerSettings(trusted_proxies=proxies).options()
     server = QuietServer(uvicorn.Config(app, port=0, log_level="error", lifespan="off", **options))
 
     async def serve() -> None:
-        # Shielded: if a failing test cancelled the server, its socket would stay open and the next
-        # test would fail, too.
+        # The server is shielded from cancellation. If a failing test cancelled it, its socket would
+        # stay open and the next test would fail too.
         with anyio.CancelScope(shield=True):
             await server.serve()
 
@@ -145,7 +148,8 @@ async def serving(app: FastAPI, *proxies: str) -> AsyncIterator[str]:
 
 @dataclass
 class WholePage:
-    """Page and API in a separate process, as `serve.py` runs them with the scripted bot."""
+    """The page and the API in a separate process. `serve.py` runs them there, with the scripted
+    bot."""
 
     process: asyncio.subprocess.Process
     url: str
@@ -192,7 +196,7 @@ async def whole_page(data: Path, *settings: str) -> AsyncIterator[WholePage]:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Wait until a condition holds."""
+    """Wait until a condition is true."""
     with anyio.fail_after(30):
         while not true():
             await anyio.sleep(0.01)

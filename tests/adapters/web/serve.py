@@ -1,5 +1,5 @@
-"""Runs the web adapter with the scripted bot in a separate process, because a process can have only
-one NiceGUI.
+"""Runs the web adapter with the scripted bot in a separate process, because NiceGUI can be started
+only once in a process.
 
 ``python tests/adapters/web/serve.py --data FOLDER [--port N] [--set NAME=VALUE]`` prints one line
 of JSON (``url``, ``token``, ``link``) when it serves. It can also be used to try the page by hand.

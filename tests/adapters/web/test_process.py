@@ -1,4 +1,4 @@
-"""The page and the API together in one process, as the bot runs them."""
+"""The page and the API work together in one process, as in a real bot."""
 
 import signal
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ async def page(tmp_path: Path, anyio_backend: str) -> AsyncIterator[WholePage]:
 async def test_the_page_needs_a_login_loads_nothing_from_elsewhere_and_ends_at_once(
     page: WholePage,
 ) -> None:
-    """One process for all these checks, because NiceGUI takes seconds to import."""
+    """All these checks use one process, because NiceGUI takes seconds to import."""
     await _the_page_and_its_socket_want_a_login(page)
     await _a_logout_closes_the_open_socket(page)
     await _what_is_loaded_comes_from_here_alone(page)

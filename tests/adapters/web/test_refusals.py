@@ -1,4 +1,4 @@
-"""Clients and requests that are refused, each with a clear answer."""
+"""Invalid requests and forbidden files are refused, each with a clear answer."""
 
 import base64
 import json

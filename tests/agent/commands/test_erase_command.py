@@ -22,7 +22,7 @@ OPERATOR = CommandSettings(super_users=frozenset({"fake:boss"}))
 
 
 async def texts(bot: Bot, chat: ChatKey = GROUP) -> str:
-    """The text of the chat's newest 100 records."""
+    """Return the text of the chat's newest 100 records."""
     return str([each.segments for each in await bot.store.messages.newest(chat, 100)])
 
 

@@ -33,7 +33,7 @@ async def told(bot: Bot, text: str, count: int, chat: ChatKey = LIN) -> str:
     return bot.said(chat)[-1]
 
 
-async def test_after_reset_the_model_sees_nothing_from_before(
+async def test_after_a_reset_the_model_sees_no_earlier_messages(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([WRITE, LOOK, LOOK])
@@ -52,9 +52,7 @@ async def test_after_reset_the_model_sees_nothing_from_before(
         assert "Mochi" not in bot.prompt(), "the reset also holds after a restart"
 
 
-async def test_after_reset_no_tool_reads_messages_from_before(
-    folder: Path, boxes: BoxCache
-) -> None:
+async def test_after_a_reset_no_tool_reads_earlier_messages(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(["Mochi, I see", "hello"])
     async with running_bot(folder, boxes, model) as bot:
         await bot.ask("my cat is called Mochi")
@@ -66,7 +64,7 @@ async def test_after_reset_no_tool_reads_messages_from_before(
         assert [plain_text(record.segments) for record in read][-2:] == ["hi", "hello"]
 
 
-async def test_in_a_group_only_its_administrators_reset(folder: Path, boxes: BoxCache) -> None:
+async def test_in_a_group_only_administrators_may_reset(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
         assert await told(bot, "/reset", 1, GROUP) == "You may not use /reset."
         assert bot.plugins.resets == []

@@ -28,7 +28,7 @@ from tests.agent.pictures import png
 USER = "4044044"
 PRIVATE = ChatKey.parse(f"fake-private_{USER}")
 IN_GROUPS = TriggerSettings(debounce_s=0, private=False)
-"""Private messages start no turn, so that a test knows which rows exist."""
+"""With these settings private messages start no turn, so that a test knows which rows exist."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Forgetting:
 
 
 class StuckMedia:
-    """Media files that cannot be deleted."""
+    """A media store whose files cannot be deleted."""
 
     async def forget(self, chat_key: ChatKey, path: str) -> bool:
         raise OSError(16, "Device or resource busy", path)
@@ -358,7 +358,8 @@ async def test_an_unreadable_file_is_reported(
     async with forgetting(folder, boxes) as forget:
         (folder / "plugin_data").mkdir()
         (folder / "plugin_data" / "a").write_text("x")
-        monkeypatch.setattr(Path, "read_bytes", locked)  # root can read a file despite its mode
+        # root can read any file, so the file's mode cannot be used here.
+        monkeypatch.setattr(Path, "read_bytes", locked)
         (told,) = forget.erasing._look_into_files(forget.person)
         assert told == f"{folder / 'plugin_data' / 'a'}: cannot be read: Permission denied"
 

@@ -1,4 +1,5 @@
-"""A model estimates to whom a line is addressed: for any talk, quickly, and with a checked file."""
+"""A learnt model estimates whether a line is addressed to the bot. It works for any talk, is fast,
+and refuses a wrong file."""
 
 import json
 import time

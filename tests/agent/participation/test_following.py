@@ -1,5 +1,5 @@
-"""In a group the bot answers people who continue to talk to it without a mention, and nobody
-else."""
+"""In a group, a line without a mention wakes the bot only if the line continues a conversation with
+the bot."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ async def decided(bot: Bot, text: str, user: str) -> MessageDecision:
         ("Nekro、映画を勧めて", "笑えるのと怖いの、どちらがいいですか？", "笑えるやつ"),
     ],
 )
-async def test_an_answer_to_the_bots_question_wakes_it(
+async def test_an_answer_to_the_bots_question_wakes_the_bot(
     folder: Path, boxes: BoxCache, wish: str, question: str, reply: str
 ) -> None:
     model = ScriptedModel([answer(question), answer("Then see Airplane!")])
@@ -45,7 +45,9 @@ async def test_an_answer_to_the_bots_question_wakes_it(
         assert bot.said(GROUP)[-1] == "Then see Airplane!"
 
 
-async def test_the_talk_of_others_does_not_wake_it(folder: Path, boxes: BoxCache) -> None:
+async def test_the_talk_of_other_people_does_not_wake_the_bot(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel([answer("Funny or tense?")])
     async with running_bot(folder, boxes, model) as bot:
         await bot.ask("Nekro, recommend me a film", GROUP)
@@ -59,7 +61,7 @@ async def test_the_talk_of_others_does_not_wake_it(folder: Path, boxes: BoxCache
         assert len(model.requests) == 1
 
 
-async def test_a_line_that_names_somebody_else_does_not_wake_it(
+async def test_a_line_that_names_somebody_else_does_not_wake_the_bot(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("Funny or tense?")])
@@ -72,7 +74,7 @@ async def test_a_line_that_names_somebody_else_does_not_wake_it(
         assert len(model.requests) == 1
 
 
-async def test_a_line_that_names_another_account_of_the_bot_does_not_wake_this_one(
+async def test_a_line_that_names_another_account_of_the_bot_does_not_wake_this_account(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("Funny or tense?")])
@@ -86,7 +88,9 @@ async def test_a_line_that_names_another_account_of_the_bot_does_not_wake_this_o
         assert len(model.requests) == 1
 
 
-async def test_a_reply_to_somebody_else_does_not_wake_it(folder: Path, boxes: BoxCache) -> None:
+async def test_a_reply_to_somebody_else_does_not_wake_the_bot(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel([answer("Funny or tense?")])
     async with running_bot(folder, boxes, model) as bot:
         asked = await bot.say("who comes to the cinema?", GROUP, user="mei")
@@ -101,7 +105,7 @@ async def test_a_reply_to_somebody_else_does_not_wake_it(folder: Path, boxes: Bo
         assert len(model.requests) == 1
 
 
-async def test_a_group_can_be_answered_only_when_the_bot_is_mentioned(
+async def test_with_the_mode_mentioned_a_line_without_a_mention_does_not_wake_the_bot(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("Funny or tense?")])
@@ -115,7 +119,7 @@ async def test_a_group_can_be_answered_only_when_the_bot_is_mentioned(
         assert len(model.requests) == 1
 
 
-async def test_lines_from_before_a_restart_count(folder: Path, boxes: BoxCache) -> None:
+async def test_the_bot_considers_lines_from_before_a_restart(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel([answer("Funny or tense?")])) as bot:
         await bot.ask("Nekro, recommend me a film", GROUP)
     async with running_bot(

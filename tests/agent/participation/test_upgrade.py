@@ -1,4 +1,5 @@
-"""A bot that was used before answers only those who mention it, and its operator is told."""
+"""If a bot was used before this setting existed, it answers only those who mention it, and the
+operator is told."""
 
 import sqlite3
 from contextlib import closing
@@ -31,7 +32,7 @@ async def used_before(folder: Path, *, chats: int = 1) -> None:
 
 
 async def start(folder: Path) -> tuple[Participation | None, list[str]]:
-    """Start, and return the participation mode in conduct.toml and the warnings in the log."""
+    """Start a bot. Return the participation mode in conduct.toml, and the warnings in the log."""
     told: list[str] = []
     handle = logger.add(lambda line: told.append(line.record["message"]), level="WARNING")
     try:

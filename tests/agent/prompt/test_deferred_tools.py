@@ -1,5 +1,5 @@
-"""Deferred tools: the prompt has one line for each; a search shows the model how to call them, and
-the chat's later prompts show what it found."""
+"""Deferred tools: the prompt has only one line for each. A search shows the model how to call the
+tools that it found. Later prompts of the chat show the found tools too."""
 
 import json
 import time
@@ -76,7 +76,7 @@ async def test_a_deferred_tool_is_found_and_called_in_one_run(
     assert "weather_forecast: Tell what the weather will be\n" in prompt + "\n"
     assert "translate: 把文本翻译成英文" in prompt
     assert "secret_weather" not in prompt
-    assert "\ntool_search(query: str, limit: int = 5)\n" in prompt
+    assert "\ntool_search(query: str, limit=5)\n" in prompt
     assert "days: For how long." not in prompt
 
 
@@ -298,7 +298,8 @@ async def test_found_tools_survive_a_restart(tmp_path: Path) -> None:
         assert names_of(after.found(LIN, tools)) == ["banana", "cherry"]
         assert names_of(after.found(GROUP, tools)) == []
         fewer = ToolDiscovery(1, store.plugin_data)
-        # `recall` is not called before: the search reads the stored row itself.
+        # `recall` need not be called before a search, because the search reads the stored tools
+        # itself.
         await find(fewer, tools, "apple")
         assert names_of(fewer.found(LIN, tools)) == ["apple"]
         await fewer.forget(LIN)

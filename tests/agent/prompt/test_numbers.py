@@ -1,4 +1,5 @@
-"""A number that a prompt shows leads to a message of the same chat, never of another chat."""
+"""A prompt shows messages with numbers. A number that the model uses means a message of the same
+chat, never of another chat."""
 
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def test_a_number_is_read_in_the_spellings_of_models(text: str, seq: int | None)
     assert seq_of(text) == seq
 
 
-async def test_a_number_leads_to_the_message_of_this_chat(tmp_path: Path) -> None:
+async def test_a_number_means_a_message_of_the_same_chat(tmp_path: Path) -> None:
     async with Store.open(f"sqlite://{tmp_path / 'n.sqlite3'}") as store:
         for seq, chat, message_id in ((1, HERE, "81"), (2, THERE, "82"), (3, HERE, "1")):
             await store.messages.add(

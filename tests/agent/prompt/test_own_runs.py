@@ -84,7 +84,7 @@ def test_only_the_last_three_runs_of_a_turn_are_shown() -> None:
     ]
 
 
-def test_when_the_window_moves_the_runs_of_the_last_four_turns_stay() -> None:
+def test_when_the_history_window_moves_the_runs_of_the_last_four_turns_stay() -> None:
     records = [sent(seq, f"r{seq}") for seq in range(1, 11)]
     turns = [[run(f"x = {seq}", run_id=f"r{seq}")] for seq in range(1, 11)]
     assert [*runs_before(records[:8], turns, moved=8)] == [5, 6, 7, 8]

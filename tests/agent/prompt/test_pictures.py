@@ -15,7 +15,7 @@ from tests.agent.pictures import png
 
 
 def bomb() -> bytes:
-    """A PNG of a few kilobytes that claims 400 megapixels."""
+    """Make a PNG of a few kilobytes that claims to have 400 megapixels."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return (
@@ -69,7 +69,7 @@ async def test_a_turned_picture_is_made_upright(converter: MediaConverter) -> No
     [b"", b"<html>no picture</html>", png(50, 50)[:60], bomb()],
     ids=["empty", "html", "cut", "bomb"],
 )
-async def test_data_that_is_no_picture_is_left_out(
+async def test_data_that_is_not_a_picture_is_left_out(
     converter: MediaConverter, tmp_path: Path, data: bytes
 ) -> None:
     path = tmp_path / "wrong.png"

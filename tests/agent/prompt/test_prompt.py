@@ -116,7 +116,7 @@ def test_text_that_was_shown_once_is_not_shown_again() -> None:
         "> two @Ann ",
         "#4 Lin (20002, admin)",
         "> three",
-        "#5 Lin (10001)",  # two people are called Lin
+        "#5 Lin (10001)",  # The line shows the id, because two people are called Lin.
         "> four",
         "[date] 2023-11-15 Wednesday",
         "#6 00:13 Ann (7)",
@@ -142,7 +142,7 @@ def test_a_name_that_looks_like_a_word_of_the_program_is_in_quotes(name: str) ->
     st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.integers(0, 2)), max_size=9)
 )
 def test_later_messages_change_no_earlier_line(said: list[tuple[str, str, int]]) -> None:
-    """The beginning of a prompt that did not change is cheaper."""
+    """Providers charge less for the beginning of a prompt if it has not changed."""
     records = [
         record(
             "w", Mention(other, other), seq=n + 1, time=NOW + 40_000.0 * n, sender=Sender(who, "Al")
@@ -237,7 +237,7 @@ def test_a_shortened_text_keeps_both_ends(text: str, limit: int) -> None:
 
 
 def test_only_the_shown_part_of_an_enormous_text_is_processed() -> None:
-    # Processing the whole text would take minutes.
+    # This ends soon only if most of the text is not processed: the whole text would take minutes.
     text = shown(record("\u200b" * 50_000_000 + "end"))
     assert text.endswith("end")
     assert re.search(r"\[\.\.\. \d{8} characters left out", text)
@@ -255,7 +255,7 @@ def test_invisible_characters_are_escaped() -> None:
 # --- the whole prompt -----------------------------------------------------------------------------
 
 
-def test_ten_thousand_mentions_do_not_push_the_rest_out() -> None:
+def test_ten_thousand_mentions_do_not_push_other_messages_out_of_the_prompt() -> None:
     flood = record(*[Mention(str(n), f"user{n}") for n in range(10_000)], seq=2)
     request = prompt(view(record("before", seq=1), flood, record("now", seq=3), unanswered={2, 3}))
     text = text_of(request)
@@ -264,7 +264,7 @@ def test_ten_thousand_mentions_do_not_push_the_rest_out() -> None:
     assert estimate_prompt(request) < PROFILE.context_tokens - 1000
 
 
-def test_one_enormous_message_is_shortened_and_history_stays() -> None:
+def test_one_enormous_message_is_shortened_and_the_history_stays() -> None:
     past = [record(f"line {n}", seq=n) for n in range(1, 20)]
     small = replace(PROFILE, context_tokens=4096)
     huge = record("x" * 1_000_000 + " the end", seq=20)
@@ -281,7 +281,7 @@ def test_one_enormous_message_is_shortened_and_history_stays() -> None:
     st.integers(3000, 40_000),
     st.integers(0, 5),
 )
-def test_a_prompt_always_fits_and_always_shows_the_newest(
+def test_a_prompt_always_fits_and_always_shows_the_newest_message(
     lengths: list[int], context: int, steps: int
 ) -> None:
     records = [record("w " * (n // 2) + f"end{i}", seq=i + 1) for i, n in enumerate(lengths)]
@@ -326,7 +326,8 @@ def test_recalled_messages_are_left_out() -> None:
 
 
 def parts_of(request: ChatRequest) -> list[str | bytes]:
-    """The parts of the opening: texts, and the bytes of pictures."""
+    """Return the parts of the first message after the system message: texts, and the bytes of
+    pictures."""
     return [
         part.text if isinstance(part, TextPart) else getattr(part, "data", b"")
         for part in request.messages[1].parts
@@ -353,7 +354,8 @@ def test_pictures_stand_after_their_message_and_missing_ones_are_named() -> None
 
 
 def test_older_pictures_are_dropped_several_at_once() -> None:
-    """Each drop changes the prompt from the first dropped picture on."""
+    """When a picture is dropped, the prompt changes from there on. So pictures are dropped rarely,
+    and several at once."""
     pictures = {f"/d/{n}.png": ImagePart(bytes([n])) for n in range(12)}
     records = [record(Image(Media(path=f"/d/{n}.png")), seq=n + 1) for n in range(12)]
     firsts = []
@@ -437,7 +439,7 @@ def test_a_chat_without_messages_has_a_prompt_with_a_task() -> None:
     assert "[task] Act on the newest lines above" in text_of(prompt(view()))
 
 
-def test_the_same_view_makes_the_same_prompt() -> None:
+def test_the_same_prompt_view_always_makes_the_same_prompt() -> None:
     made = view(record("hi"), unanswered={1})
     assert prompt(made) == prompt(made)
 

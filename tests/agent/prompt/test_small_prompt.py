@@ -4,6 +4,7 @@ import pytest
 
 from nekro_core.agent.prompt.quoting import PromptLines
 from nekro_core.agent.prompt.small_prompt import (
+    BRIEF_KEY,
     MAX_EXCHANGES,
     MAX_SAID,
     SmallPromptStep,
@@ -142,11 +143,108 @@ def test_the_first_prompt_has_tools_examples_and_the_message() -> None:
     assert now == ("user", "hi")
 
 
+def test_the_examples_most_like_the_question_come_last() -> None:
+    roll = a_tool(
+        "roll",
+        a_parameter("sides", "int", "integer"),
+        examples="""
+# User: roll a dice
+roll(6)
+# User: flip a coin
+roll(2)
+# User: a number up to 50
+roll(50)
+# User: throw a dice with 20 sides
+roll(20)
+""",
+    )
+    messages = ask(line(1, "throw a dice with 8 sides"), tools=tool_set([SEND, SPEAK, roll]))
+    assert messages[-3:] == [
+        ("user", "throw a dice with 20 sides"),
+        ("assistant", "roll(20)"),
+        ("user", "throw a dice with 8 sides"),
+    ]
+    assert ("user", "a number up to 50") not in messages, "it shares no word"
+
+
+def test_the_function_that_most_of_the_nearest_examples_call_comes_last() -> None:
+    roll = a_tool(
+        "roll",
+        a_parameter("sides", "int", "integer"),
+        examples="""
+# User: roll a dice with many sides
+roll(100)
+# User: throw the dice with 20 sides
+roll(20)
+""",
+    )
+    talk = a_tool("talk", TEXT, examples="# User: throw me a party\ntalk('Party!')")
+    messages = ask(line(1, "throw me a dice with 8 sides"), tools=tool_set([talk, roll]))
+    assert [code for role, code in messages if role == "assistant"][-3:] == [
+        "talk('Party!')",
+        "roll(100)",
+        "roll(20)",
+    ]
+
+
+def test_a_question_in_an_unread_language_gets_a_brief_prompt() -> None:
+    full = ask(line(1, "say good morning"), unread={"zh"})
+    assert full == ask(line(1, "say good morning"))
+    history = line(1, "hi"), ours(2, "r1"), line(3, "and?"), ours(4, "r2"), line(5, "say yes twice")
+    codes = {"r1": 'send("Hello!")', "r2": 'send("Well.")'}
+    request = small_prompt(TOOLS, history, persona="A cat.", codes=codes, unread={"en", "zh"})
+    system, *rest, now = shown(request)
+    assert system[1].startswith("A cat.\n")
+    assert "send(" not in system[1], "the examples show the functions"
+    assert rest[:2] == [("user", "and?"), ("assistant", 'send("Well.")')], "the last exchange"
+    assert rest[-2:] == [("user", "say yes"), ("assistant", 'speak("Yes!")')]
+    assert len(rest) == 2 + 2 * 3
+    assert now == ("user", "say yes twice")
+    assert request.cache_key == BRIEF_KEY
+    assert request.grammar == small_prompt(TOOLS, history, codes=codes).grammar
+
+
+def test_an_example_that_the_model_could_not_write_is_not_shown() -> None:
+    find = a_tool(
+        "find",
+        TEXT,
+        owner="other.find",
+        examples="""
+# User: what did Mei say?
+for message in find("Mei"):
+    print(message)
+# User: show what Mei said
+print(find("Mei"))
+""",
+    )
+    quote = a_tool(
+        "quote",
+        TEXT,
+        owner="other.find",
+        visibility=Visibility.UNLISTED,
+        examples="""
+# User: what did Mei say?
+quote("Mei")
+""",
+    )
+    unlisted = a_tool("secret", TEXT, owner="other.more", visibility=Visibility.UNLISTED)
+    tools = tool_set([SEND, find, quote, unlisted])
+    assert [each.name for each in small_tools(tools)] == ["send", "quote"]
+    assert ("assistant", 'quote("Mei")') in ask(line(1, "hi"), tools=tools)
+
+
+def test_texts_may_have_expressions_in_the_language_of_the_question() -> None:
+    for text, language in (("how much?", "en"), ("多少", "zh"), ("いくら", "ja")):
+        request = small_prompt(TOOLS, [line(1, text)])
+        assert "days_until" in request.grammar
+        assert (f"'{language}'" in request.grammar) == (language != "en"), text
+
+
 def test_examples_are_in_the_persons_language_if_the_tool_has_them() -> None:
     said = [text for role, text in ask(line(1, "早上好")) if role == "user"]
-    assert said == ["你好", "say yes", "say it slowly", "早上好"]
+    assert said == ["你好", "say yes", "say it slowly", "你好", "早上好"]
     said = [text for role, text in ask(line(1, "おはよう")) if role == "user"]
-    assert said == ["hello", "はいと言って", "thanks", "おはよう"]
+    assert said == ["hello", "はいと言って", "thanks", "はいと言って", "おはよう"]
     assert ask(line(1, "?"), language="zh")[1] == ("user", "你好")
     assert ask(line(1, "おはよう"), language="zh")[3] == ("user", "はいと言って")
 
@@ -256,7 +354,9 @@ def test_beginnings_equal_the_first_messages_of_prompts() -> None:
     first, *others = beginnings(TOOLS, persona="A cat.", language="zh")
     assert [each.cache_key for each in (first, *others)] == ["zh", "en", "ja"]
     prompt = small_prompt(TOOLS, [line(1, "早上好")], persona="A cat.")
-    assert prompt.messages[:-1] == first.messages[:-1]
+    beginning = first.messages[:-1]
+    assert len(beginning) > 6
+    assert prompt.messages[: len(beginning)] == beginning
     assert beginnings(tool_set([])) == []
 
 

@@ -1,4 +1,5 @@
-"""The window of a chat's history keeps its beginning until the window is full."""
+"""A prompt shows the newest part of a chat's history, the window. The window keeps its beginning
+until it is full."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +8,7 @@ from nekro_core.agent.prompt.window import HistoryWindows, Window, window_begin
 from nekro_core.chat import ChatKey
 
 
-def test_the_window_moves_in_jumps() -> None:
+def test_the_window_moves_rarely_and_by_many_messages() -> None:
     begin, begins = 0, []
     for newest in range(1, 400):
         seqs = [seq for seq in range(1, newest + 1) if seq >= begin]
@@ -19,13 +20,13 @@ def test_the_window_moves_in_jumps() -> None:
     assert begins[99] == 1, "a hundred messages fit"
 
 
-def test_after_a_restart_a_long_history_begins_in_its_newer_half() -> None:
+def test_after_a_restart_the_window_of_a_long_history_is_half_full() -> None:
     seqs = [*range(1, 401)]
     assert window_begin(seqs, [20] * 400, begin=0, most_tokens=2000, most=1000) == 351
     assert window_begin(seqs[:50], [20] * 50, begin=0, most_tokens=2000, most=1000) == 1
 
 
-def test_the_number_of_messages_is_bounded_too() -> None:
+def test_a_window_has_a_maximum_number_of_messages() -> None:
     seqs = [*range(11, 111)]
     assert window_begin(seqs, [1] * 100, begin=11, most_tokens=2000, most=100) == 11
     assert window_begin(seqs, [1] * 100, begin=5, most_tokens=2000, most=100) == 61, (
@@ -44,7 +45,7 @@ def test_erased_messages_do_not_leave_the_window_empty() -> None:
     st.integers(1, 4000),
     st.integers(1, 60),
 )
-def test_a_window_has_at_most_its_limits_and_always_the_newest_message(
+def test_a_window_keeps_its_limits_and_always_has_the_newest_message(
     costs: list[int], begin: int, most_tokens: int, most: int
 ) -> None:
     seqs = [*range(1, len(costs) + 1)]

@@ -48,7 +48,7 @@ TOOLS = [look_up, remember]
 
 
 def other(*replies: Any, **profile: Any) -> ScriptedModel:
-    """Another model."""
+    """Make another model than the one of the repeated turn."""
     return ScriptedModel(
         [*replies],
         profile=ModelProfile(name="other", functions=True, price=Price(prompt=1e6), **profile),
@@ -56,7 +56,7 @@ def other(*replies: Any, **profile: Any) -> ScriptedModel:
 
 
 async def everything(bot: Bot) -> dict[str, int]:
-    """The number of rows of each table."""
+    """Count the rows of each table."""
     database = bot.store.erasing._database
     tables = await database.read("SELECT name FROM sqlite_master WHERE type = 'table'")
     return {
@@ -220,7 +220,7 @@ async def test_a_replay_after_an_erasure_lacks_the_erased_words_and_says_so(
         ]
         assert all(each.exact for each in result.prompts), "what the repeated turn showed is whole"
 
-        # Erase the person who woke the turn. Then nothing is left to repeat.
+        # When the person who woke the turn is erased, nothing is left to repeat.
         await erase(bot, GROUP, "anne7")
         with pytest.raises(ReplayRefused):
             await TurnReplayer(bot.services).replay(turn.turn_id)

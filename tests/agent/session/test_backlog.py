@@ -1,4 +1,5 @@
-"""The messages that a session has not answered yet, also when there are more than it may keep."""
+"""The backlog of a session: the messages that it has not answered yet. There may be more of them
+than it may keep."""
 
 from collections.abc import Callable
 

@@ -97,7 +97,7 @@ async def test_a_chat_with_only_commands_has_nothing_to_answer(
                 await anyio.sleep(0.005)
 
 
-async def test_stop_keeps_questions_that_come_after_it(folder: Path, boxes: BoxCache) -> None:
+async def test_the_command_stop_keeps_questions_after_it(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([answer("two")])
     async with running_bot(folder, boxes, model, trigger=LONG) as bot:
         await bot.say("one")

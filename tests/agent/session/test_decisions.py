@@ -17,7 +17,7 @@ from tests.agent.conftest import BoxCache
 
 
 async def decision(store: Store, record: Record) -> MessageDecision:
-    """The decision about a message, as soon as it is stored."""
+    """Wait until the decision about a message is stored, and return it."""
     with anyio.fail_after(30):
         while (found := await store.decisions.of(record.seq)) is None:
             await anyio.sleep(0.01)
@@ -30,7 +30,7 @@ async def decided(bot: Bot, text: str, chat: ChatKey = GROUP, **more: Any) -> tu
     return said.reason.value, said.detail
 
 
-async def test_an_answered_message_names_its_reason_and_its_turn(
+async def test_the_decision_about_an_answered_message_has_the_reason_and_the_turn(
     folder: Path, boxes: BoxCache
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([answer("yes")] * 4)) as bot:
@@ -47,7 +47,7 @@ async def test_an_answered_message_names_its_reason_and_its_turn(
             )
 
 
-async def test_messages_of_the_same_person_name_the_turn_that_read_them(
+async def test_the_decision_about_a_further_message_has_the_turn_that_read_it(
     folder: Path, boxes: BoxCache
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([answer("yes")]), trigger=LONG) as bot:
@@ -66,7 +66,9 @@ async def test_messages_of_the_same_person_name_the_turn_that_read_them(
         )
 
 
-async def test_silence_names_its_reason(folder: Path, boxes: BoxCache) -> None:
+async def test_the_decision_about_an_unanswered_message_has_the_reason(
+    folder: Path, boxes: BoxCache
+) -> None:
     trigger = TriggerSettings(debounce_s=0, private=False, history_age_s=60)
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=trigger) as bot:
         assert await decided(bot, "nice weather") == ("not_addressed", "")
@@ -90,7 +92,9 @@ async def test_silence_names_its_reason(folder: Path, boxes: BoxCache) -> None:
         assert (await decision(bot.store, joined)).detail == "join"
 
 
-async def test_the_operators_file_names_its_reason(folder: Path, boxes: BoxCache) -> None:
+async def test_the_decision_says_that_the_operators_file_forbids_an_answer(
+    folder: Path, boxes: BoxCache
+) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
         policies = bot.services.policies.conduct
         await policies.put(("chats", str(GROUP)), "ignore", ["mei"])
@@ -121,7 +125,8 @@ async def test_the_decision_about_a_message_that_a_plugin_blocked_names_the_plug
         with anyio.fail_after(30):
             while await is_recalled() is not recalled:
                 await anyio.sleep(0.01)
-        # The author recalls the message afterwards. The plugin stays the reason for the silence.
+        # The author recalls the message afterwards. The stored reason is still that the plugin
+        # blocked it.
         await bot.host.recall(GROUP, "m1")
         stored = await bot.store.messages.by_message_id(GROUP, "m1")
         assert stored is not None
@@ -137,7 +142,7 @@ async def test_the_decision_about_a_recalled_message_says_that_it_was_recalled(
         assert (await decision(bot.store, asked)).reason is DecisionReason.RECALLED
 
 
-async def test_a_used_up_quota_is_named(folder: Path, boxes: BoxCache) -> None:
+async def test_the_decision_says_which_quota_is_used_up(folder: Path, boxes: BoxCache) -> None:
     (folder / "conduct.toml").parent.mkdir(exist_ok=True)
     (folder / "conduct.toml").write_text("[bot]\nperson_quota = { turns = 1 }\n")
     async with running_bot(folder, boxes, ScriptedModel([answer("yes")])) as bot:

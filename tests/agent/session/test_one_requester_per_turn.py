@@ -27,8 +27,8 @@ _ASKED = re.compile(r" NEW(?: [a-z ]+)?\n((?:> .*\n?)+)")
 
 
 def asked_in(request: ChatRequest) -> list[str]:
-    """The texts that a prompt marks NEW. A message that an earlier step of the turn
-    showed is not marked again."""
+    """Return the texts that a prompt marks NEW. A message that an earlier step of the turn showed
+    is not marked again."""
     return [
         text.removeprefix("> ").strip()
         for found in _ASKED.findall(text_of(request, from_message=1))
@@ -47,10 +47,10 @@ class Wishes:
         return fence("\n".join([*calls, "send_channel_message('done')"]))
 
     async def carry_out(self, _ctx: AgentCtx, wish: str) -> str:
-        """Do it.
+        """Do what a person wishes.
 
         Args:
-            wish: What.
+            wish: What to do.
         """
         self.seen.append((_ctx.from_user_id, wish))
         return "done"
@@ -90,7 +90,7 @@ async def test_a_tool_sees_the_person_who_asked_for_its_call(folder: Path, boxes
         assert "LATER" not in second
 
 
-async def test_what_another_person_asks_during_a_turn_gets_the_next_turn(
+async def test_a_question_of_another_person_during_a_turn_gets_the_next_turn(
     folder: Path, boxes: BoxCache
 ) -> None:
     wishes = Wishes()
@@ -252,9 +252,9 @@ async def test_a_timer_belongs_to_the_person_who_asked_for_it(
         """Set a timer.
 
         Args:
-            what: To be told.
+            what: What to tell the person.
         """
-        await bot.store.timers.put(  # as the bot's own timer tool stores a timer
+        await bot.store.timers.put(  # The bot's own timer tool stores a timer in the same way.
             TimerRow(
                 timer_id=what,
                 chat_key=GROUP,
@@ -323,7 +323,7 @@ def _busy_first(request: ChatRequest) -> str:
     return answer("two")
 
 
-async def test_stop_in_the_chat_drops_all_that_was_asked_before_it(
+async def test_the_command_stop_drops_all_questions_before_it(
     folder: Path, boxes: BoxCache
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel(_busy_first)) as bot:
@@ -336,7 +336,7 @@ async def test_stop_in_the_chat_drops_all_that_was_asked_before_it(
         assert await bot.store.turns.unanswered(since=0) == []
 
 
-async def test_stopping_a_turn_from_the_page_keeps_what_others_asked(
+async def test_stopping_a_turn_from_the_page_keeps_the_questions_of_others(
     folder: Path, boxes: BoxCache
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel(_busy_first)) as bot:
@@ -348,7 +348,9 @@ async def test_stopping_a_turn_from_the_page_keeps_what_others_asked(
         assert [turn.user_id for turn in await bot.turns(GROUP)] == ["99999", "10001"]
 
 
-async def test_reset_drops_what_others_asked(folder: Path, boxes: BoxCache) -> None:
+async def test_the_command_reset_drops_the_questions_of_others_too(
+    folder: Path, boxes: BoxCache
+) -> None:
     async with running_bot(folder, boxes, ScriptedModel(_busy_first)) as bot:
         await _one_at_work_and_one_who_waits(bot)
         await bot.sessions.reset(GROUP)
@@ -358,7 +360,9 @@ async def test_reset_drops_what_others_asked(folder: Path, boxes: BoxCache) -> N
         assert await bot.store.turns.unanswered(since=0) == []
 
 
-async def test_what_is_asked_after_reset_is_answered(folder: Path, boxes: BoxCache) -> None:
+async def test_a_question_after_the_command_reset_is_answered(
+    folder: Path, boxes: BoxCache
+) -> None:
     async with running_bot(folder, boxes, ScriptedModel(_busy_first), command=OPERATOR) as bot:
         await _one_at_work_and_one_who_waits(bot)
         await bot.say("/reset", GROUP, user="99999", to_bot=True)

@@ -18,7 +18,8 @@ from tests.delivery.fakes import FakeAdapter
 
 
 class Severed(FakeAdapter):
-    """A platform that never answers the message "two": the process dies first."""
+    """A platform that never answers when the message "two" is sent. The process ends before an
+    answer."""
 
     def __init__(self) -> None:
         super().__init__(text_length=4000)
@@ -31,7 +32,9 @@ class Severed(FakeAdapter):
         return await super().send(delivery)
 
 
-async def test_stored_but_unanswered_messages_get_their_turn(folder: Path, boxes: BoxCache) -> None:
+async def test_messages_that_were_stored_but_not_answered_get_a_turn_after_a_restart(
+    folder: Path, boxes: BoxCache
+) -> None:
     trigger = TriggerSettings(debounce_s=60)
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=trigger) as bot:
         await bot.say("are you there?")
@@ -47,7 +50,7 @@ async def test_stored_but_unanswered_messages_get_their_turn(folder: Path, boxes
         assert bot.said() == []
 
 
-async def test_a_system_line_wakes_the_agent_after_a_restart_too(
+async def test_a_system_line_from_before_a_restart_wakes_the_agent_after_it(
     folder: Path, boxes: BoxCache
 ) -> None:
     trigger = TriggerSettings(debounce_s=60)
@@ -106,8 +109,8 @@ async def test_a_turn_is_given_up_if_the_process_crashes_many_times(
             # The turn's row may be stored only after the request to the model.
             while not await bot.turns():
                 await anyio.sleep(0.005)
-            # As if the process had crashed many times: after a run of the turn (``acts``), or
-            # before the turn's first run.
+            # Make the store look as if the process had crashed many times, either after a run of
+            # the turn (``acts``) or before the turn's first run.
             for number in range(5 if acts else 18) if recover else ():
                 turn = await bot.last_turn()
                 if acts:
@@ -127,7 +130,7 @@ async def test_turns_that_were_cut_off_twice_run_one_after_another(
     folder: Path, boxes: BoxCache, stopped: bool
 ) -> None:
     """One of these turns may have caused the crashes. If the turns ran at the same time, each
-    further crash would use up an attempt of every turn."""
+    further crash would use up one attempt of every turn."""
     chats = [ChatKey.parse(f"fake-private_{name}") for name in ("mei", "ken", "ann")]
     asked: list[str] = []
     go_on = anyio.Event()
@@ -178,7 +181,8 @@ async def test_words_that_were_sent_before_the_crash_are_not_sent_again(
     async with running_bot(folder, boxes, ScriptedModel(["Hello!"])) as bot:
         await bot.ask("hi")
         turn = await bot.last_turn()
-        # As if the process had died after the send and before the end of the turn was stored.
+        # Make the store look as if the process had died after the send and before the end of the
+        # turn was stored.
         reopen = "UPDATE turns SET running_chat = chat_key, ended = 0, attempts = ? WHERE id = ?"
         await bot.store.turns._database.write(SqlStatement(reopen, (attempts, turn.turn_id)))
     model = ScriptedModel([])

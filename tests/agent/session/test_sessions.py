@@ -1,4 +1,4 @@
-"""Sessions with many messages and many chats, and with stopped turns."""
+"""Sessions handle many messages and many chats, and the commands that stop a turn."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -102,7 +102,7 @@ async def test_changes_after_a_request_was_prepared_are_in_the_request_that_is_s
         assert len(model.requests) == 1
 
 
-async def test_talk_among_others_is_not_answered_but_is_in_the_prompt(
+async def test_messages_between_other_people_are_not_answered_but_are_in_the_prompt(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("tea")])
@@ -156,7 +156,9 @@ async def test_all_messages_during_a_turn_reach_its_next_step(
         assert len(model.requests) == 2
 
 
-async def test_a_message_that_no_step_saw_gets_the_next_turn(folder: Path, boxes: BoxCache) -> None:
+async def test_a_message_that_no_step_has_shown_gets_the_next_turn(
+    folder: Path, boxes: BoxCache
+) -> None:
     async def first() -> AsyncIterator[str]:
         yield "```python\nsend_channel_message('one')\n"
         await bot.say("and another")
@@ -172,7 +174,9 @@ async def test_a_message_that_no_step_saw_gets_the_next_turn(folder: Path, boxes
         assert len(await bot.turns()) == 2
 
 
-async def test_many_chats_at_once_keep_their_own_order(folder: Path, boxes: BoxCache) -> None:
+async def test_many_chats_run_at_once_and_each_keeps_its_order(
+    folder: Path, boxes: BoxCache
+) -> None:
     def script(request: ChatRequest) -> str:
         asked = text_of(request, from_message=1).rsplit("> ask ", 1)[1].split("\n")[0]
         return answer(f"answer {asked}")
@@ -189,7 +193,7 @@ async def test_many_chats_at_once_keep_their_own_order(folder: Path, boxes: BoxC
         assert bot.sessions._services.boxes.warm <= 2
 
 
-async def test_a_slow_chat_does_not_hold_up_the_others(folder: Path, boxes: BoxCache) -> None:
+async def test_a_slow_chat_does_not_delay_other_chats(folder: Path, boxes: BoxCache) -> None:
     release = anyio.Event()
 
     async def slow() -> AsyncIterator[str]:
@@ -218,7 +222,7 @@ async def _stuck(bot: Bot) -> None:
     await until(lambda: bool(bot.said()))
 
 
-async def test_stop_in_the_chat_ends_the_turn_at_once(folder: Path, boxes: BoxCache) -> None:
+async def test_the_command_stop_ends_the_turn_at_once(folder: Path, boxes: BoxCache) -> None:
     async def reply() -> AsyncIterator[str]:
         yield "```python\nsend_channel_message('one')\nimport time\ntime.sleep(30)\n"
         await anyio.sleep_forever()
@@ -242,7 +246,7 @@ async def test_stop_in_the_chat_ends_the_turn_at_once(folder: Path, boxes: BoxCa
         assert await bot.ask("again") == ["new"]
 
 
-async def test_the_page_stops_a_turn(folder: Path, boxes: BoxCache) -> None:
+async def test_an_operator_stops_a_turn_from_the_page(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([answer("one") + "\n" + fence("while True: pass")])
     async with running_bot(folder, boxes, model) as bot:
         assert not await bot.sessions.stop(LIN)
@@ -253,7 +257,9 @@ async def test_the_page_stops_a_turn(folder: Path, boxes: BoxCache) -> None:
         assert bot.said() == ["one", "Stopped."]
 
 
-async def test_stop_drops_what_was_asked_before_it(folder: Path, boxes: BoxCache) -> None:
+async def test_the_command_stop_drops_the_questions_before_it(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel([answer("one") + "\n" + fence("while True: pass"), answer("two")])
     async with running_bot(folder, boxes, model) as bot:
         await _stuck(bot)
@@ -266,20 +272,20 @@ async def test_stop_drops_what_was_asked_before_it(folder: Path, boxes: BoxCache
         assert await bot.store.turns.unanswered(since=0) == []
 
 
-async def test_stop_does_nothing_in_a_chat_without_a_running_turn(
+async def test_the_command_stop_does_nothing_in_a_chat_without_a_running_turn(
     folder: Path, boxes: BoxCache
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([])) as bot:
         await bot.say("/stop")
         await until(lambda: bool(bot.said()))
         assert bot.said() == ["Nothing is running here."]
-        # the command may be meant for another bot, so this one stays silent
+        # In a group, the command may be meant for another bot. So this bot stays silent.
         await bot.say("/stop", GROUP)
         await anyio.sleep(0.05)
         assert bot.said(GROUP) == []
 
 
-async def test_stop_drops_a_question_whose_author_still_types(
+async def test_the_command_stop_drops_a_question_whose_author_still_types(
     folder: Path, boxes: BoxCache
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), trigger=LONG) as bot:
@@ -290,7 +296,7 @@ async def test_stop_drops_a_question_whose_author_still_types(
         assert bot.said() == ["Stopped."]
 
 
-async def test_stop_drops_a_question_that_a_hook_still_checks(
+async def test_the_command_stop_drops_a_question_that_a_hook_still_checks(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([answer("too late")])
@@ -410,7 +416,8 @@ async def test_a_system_line_may_wake_the_agent(folder: Path, boxes: BoxCache) -
 async def test_a_turn_that_waits_too_long_for_a_free_slot_is_closed_with_a_reason(
     folder: Path, boxes: BoxCache
 ) -> None:
-    """If the model is too slow for all chats, waiting turns are closed and do not pile up."""
+    """If the model is too slow for all chats, turns that wait too long are closed, so that their
+    number does not grow without end."""
     other, go_on = ChatKey.parse("fake-private_mei"), anyio.Event()
 
     async def slow() -> AsyncIterator[str]:

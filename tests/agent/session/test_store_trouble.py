@@ -1,4 +1,5 @@
-"""The store cannot write for a while. After that, every question is answered without a restart."""
+"""The store cannot write for a while. When it can write again, the bot answers every question
+without a restart."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -63,10 +64,10 @@ async def test_after_a_turn_whose_end_could_not_be_stored_the_next_turn_runs(
     held = unwritable(folder)
 
     async def take_the_disk(_ctx: AgentCtx, text: str) -> str:
-        """Do.
+        """Make the store unwritable.
 
         Args:
-            text: What.
+            text: The value to return.
         """
         held.__enter__()
         return text

@@ -1,4 +1,4 @@
-"""When the bot answers, waits or stays silent."""
+"""The trigger decides when the bot answers, waits or stays silent."""
 
 from typing import Any
 
@@ -105,7 +105,7 @@ def test_the_bots_name_is_recognized_in_any_spelling_except_inside_a_word(
 
 
 def test_a_long_message_is_searched_at_both_ends() -> None:
-    # Normalizing the whole text would take minutes.
+    # The text is so long that normalizing all of it would take minutes.
     marks = "\u0301\u0327" * 500_000
     assert called_name(record(f"Nekro, a{marks}"), NAMES)
     assert called_name(record(f"a{marks} Nekro"), NAMES)
@@ -136,7 +136,7 @@ def choose(*pending: PendingMessage, now: float) -> object:
     return decide(pending, now=now, wall=NOW, settings=SETTINGS, names=NAMES)
 
 
-def test_a_message_whose_answer_a_plugin_forces_is_always_answered() -> None:
+def test_a_message_is_always_answered_if_a_plugin_demands_an_answer() -> None:
     said = PendingMessage(record("hi", seq=7), 10.0)
     demanded = MessageDecision(reason=DecisionReason.FORCED, detail="a.plugin")
     for seq, decision in ((7, StartTurn(said.record, demanded)), (8, StaySilent())):

@@ -1,4 +1,4 @@
-"""Voice messages: the spoken words are added to the record, and the turn waits for them."""
+"""The words of a voice message are added to its record. The turn waits for these words."""
 
 import re
 import time
@@ -156,7 +156,7 @@ async def test_a_voice_sent_while_the_bot_was_offline_is_not_transcribed(
         assert transcriber.heard == []
 
 
-async def test_text_beside_a_voice_stays(folder: Path, boxes: BoxCache) -> None:
+async def test_text_in_a_voice_message_is_kept(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(["Both."])
     async with running_bot(folder, boxes, model, transcriber=FakeTranscriber("said")) as bot:
         await bot.ask("", segments=(Text("written"), await voice(bot, wav(), "a.wav")))

@@ -110,7 +110,8 @@ def _one_answer_each(request: ChatRequest) -> str:
 
 async def _after_a_kill(folder: Path, boxes: BoxCache, platform: Platform) -> tuple[list[str], Any]:
     """Start the next process and wait until it has nothing more to do. Returns the messages that
-    people see then, and for each run the person whom its turn answered and its code."""
+    people then see, and a pair for each run: the person whom its turn answered, and the code of the
+    run."""
     model = ScriptedModel(_one_answer_each)
     adapter = AskedAdapter(platform)
     async with running_bot(folder, boxes, model, adapter=adapter, recover=True) as bot:

@@ -1,5 +1,5 @@
-"""Lines of stored prompts are written in the form in which they were sent, also by later
-versions."""
+"""When a stored prompt is shown, its lines have the form in which they were sent. Later versions of
+the bot keep this form."""
 
 from datetime import UTC
 

@@ -71,7 +71,7 @@ async def test_a_prompt_is_made_again_byte_for_byte(folder: Path, boxes: BoxCach
     assert texts_of(prompts[2], "reply") == [fence("print(6 * 7)")]
 
 
-async def test_sections_have_their_tokens_and_say_where_the_unchanged_prefix_ends(
+async def test_each_section_has_a_token_count_and_says_whether_it_is_unchanged(
     folder: Path, boxes: BoxCache
 ) -> None:
     async with talking(folder, boxes, [answer("one"), answer("two")]) as (bot, _):
@@ -190,7 +190,7 @@ async def test_erasing_a_person_leaves_marked_gaps_and_none_of_the_words(
     secret, erased = "vermilion umbrella", "zaphod4044"
 
     async def recall(_ctx: AgentCtx) -> str:
-        """Recall."""
+        """Return what the memory has."""
         return secret
 
     replies = [fence("print(recall())"), answer("done"), answer("again")]

@@ -1,4 +1,5 @@
-"""A chat's box: its files are saved between uses, it has the uploads, and few boxes stay open."""
+"""Tests of a chat's box. Its files are saved between uses, and it contains the uploads. Only a few
+boxes stay open."""
 
 from pathlib import Path
 from typing import Any
@@ -147,7 +148,7 @@ async def test_an_invalid_archive_from_a_box_does_no_harm(
             return TakenOver(await boxes.take(), archive)
 
     made = ChatBoxes(Source(), folder, AgentSettings(), clock=Clock())
-    for _ in range(3):  # the first save is of all files, the next two are of changes
+    for _ in range(3):  # the first save has all files, the next two have only changes
         await made.close(LIN, await made.open(LIN), changed=True)
     await made.aclose()
     again = ChatBoxes(boxes, folder, AgentSettings(), clock=Clock())
@@ -162,7 +163,7 @@ async def test_an_uploaded_picture_is_in_the_box_and_in_the_prompt(
     look = """\
 import os
 paths = [f"/app/uploads/{name}" for name in os.listdir("/app/uploads")]
-# The box of another test may have been lent before, with its uploads.
+# Another test may have used this box, and its uploads may still be here.
 (path,) = [path for path in paths if path in seen]
 try:
     open(path, "w")

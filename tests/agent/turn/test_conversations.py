@@ -1,4 +1,4 @@
-"""Whole turns from a message to its answer, with a real box and a scripted model."""
+"""Tests of whole turns, from a message to its answer, with a real box and a scripted model."""
 
 import json
 from collections.abc import AsyncIterator
@@ -152,7 +152,7 @@ async def test_a_huge_reply_on_a_platform_without_files_is_sent_in_parts(
         assert last.stop == "said"
 
 
-async def test_an_empty_reply_is_requested_again_and_garbage_is_sent_as_text(
+async def test_after_an_empty_reply_the_model_is_asked_again_and_garbage_is_sent_as_text(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(["", " \n ", "\x00\x1b\ud800 ???", ""])

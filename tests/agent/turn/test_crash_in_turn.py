@@ -23,10 +23,10 @@ from tests.delivery.outbound.test_unknown_deliveries import AskedAdapter, Platfo
 
 
 async def book_a_table(_ctx: AgentCtx, people: int) -> str:
-    """Book.
+    """Book a table.
 
     Args:
-        people: How many.
+        people: The number of people.
     """
     if people > 2:
         await anyio.sleep_forever()

@@ -23,7 +23,7 @@ PARTS = [f"{name}: {LONG}end." for name in ("One", "Two", "Three")]
 
 
 class Screen(Platform):
-    """A platform that records what people see, and every earlier state of it."""
+    """A platform that records what people see now and what they saw after each earlier change."""
 
     def __init__(self, shows: list[PlatformMessage]) -> None:
         super().__init__(shows=[*shows])

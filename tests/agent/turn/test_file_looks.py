@@ -20,7 +20,8 @@ async def post(bot: Bot, name: str, data: bytes, text: str) -> None:
 async def test_the_first_prompt_describes_a_posted_table_and_code_finds_it_by_its_ending(
     folder: Path, boxes: BoxCache
 ) -> None:
-    # A box is used again by later tests, so other files may be in it.
+    # Other tests use the same box, so it may contain other files. The code finds the posted file by
+    # its ending.
     code = "import csv, glob\npaths = glob.glob('/app/uploads/*.csv')\n"
     code += "(path,) = [path for path in paths if 'Berlin' in open(path).read()]\n"
     code += "rows = list(csv.DictReader(open(path)))\nsend_channel_message(rows[0]['city'])"

@@ -1,4 +1,5 @@
-"""The parts of tool mode: names of functions, results as text, and calls in a form for people."""
+"""Tests of the parts of tool mode: the names of functions, the text of results, and calls as people
+read them."""
 
 import json
 from dataclasses import dataclass
@@ -156,7 +157,7 @@ async def test_a_send_waits_until_the_calls_before_it_have_sent_or_ended() -> No
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(order.of(2).send, LIN, (Text("last"),))
         tasks.start_soon(order.of(1).send, LIN, (Text("second"),))
-        for _ in range(5):  # until both sends wait
+        for _ in range(5):  # in this time both sends begin to wait
             await anyio.lowlevel.checkpoint()
         assert sender.left == []
         order.over(0)

@@ -80,12 +80,12 @@ async def test_calls_of_one_reply_run_at_the_same_time(folder: Path, boxes: BoxC
     met = anyio.Event()
 
     async def wait(_ctx: AgentCtx) -> str:
-        """Wait for the other."""
+        """Wait until the other call has come."""
         await met.wait()
         return "met"
 
     async def come(_ctx: AgentCtx) -> str:
-        """Come."""
+        """Tell the other call that this one has come."""
         met.set()
         return "came"
 
@@ -229,7 +229,7 @@ async def test_a_behavior_with_text_beside_it_needs_no_further_reply(
     async with running_bot(folder, boxes, model, tools=[set_note], settings=TOOLS_MODE) as bot:
         assert await bot.ask("note it") == ["I noted it."]
         assert len(model.requests) == 1
-        # without words, the call did not count as an answer
+        # The model wrote no words beside this call, so the call did not count as an answer.
         assert await bot.ask("again") == ["Noted again."]
 
 
@@ -239,7 +239,7 @@ async def test_a_confirmed_promise_needs_no_further_reply(folder: Path, boxes: B
         """Set a timer.
 
         Args:
-            minutes: From now.
+            minutes: The minutes from now.
         """
         if minutes <= 0:
             raise ToolFailure("that time is over")
@@ -261,7 +261,7 @@ async def test_a_confirmed_promise_needs_no_further_reply(folder: Path, boxes: B
         # A promise that cannot be kept is not sent.
         assert await bot.ask("an hour ago") == ["Sorry, that time is over."]
         assert "[note] Your words were not sent: a call beside them failed." in bot.prompt()
-        # people had got no words, so a last reply was requested
+        # The model wrote no words beside this call, so it was asked for a last reply.
         assert await bot.ask("silently") == ["It is set."]
 
 
@@ -469,7 +469,7 @@ async def test_the_complete_calls_of_a_reply_that_breaks_off_are_carried_out(
     assert "broke off" in text_of(model.requests[1], from_message=-1)
 
 
-async def test_an_empty_reply_before_any_answer_is_requested_again_once(
+async def test_after_an_empty_reply_before_any_answer_the_model_is_asked_once_more(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([NOTHING, "Here."])
@@ -478,7 +478,9 @@ async def test_an_empty_reply_before_any_answer_is_requested_again_once(
     assert "Nobody has seen anything from you" in text_of(model.requests[1], from_message=-1)
 
 
-async def test_one_chat_may_use_the_other_mode(folder: Path, boxes: BoxCache) -> None:
+async def test_one_chat_may_use_another_mode_than_all_other_chats(
+    folder: Path, boxes: BoxCache
+) -> None:
     def script(request: ChatRequest) -> ScriptedReply:
         return "By words." if request.functions else fence("send_channel_message('By code.')")
 
@@ -561,7 +563,9 @@ async def test_text_that_cannot_be_encoded_does_not_end_the_turn(
     assert "\\u200b" in results_of(model.requests[1])["1"]
 
 
-async def test_a_tools_model_requests_count_against_the_turn(folder: Path, boxes: BoxCache) -> None:
+async def test_model_requests_of_a_tool_count_against_the_limits_of_the_turn(
+    folder: Path, boxes: BoxCache
+) -> None:
     meters: list[object] = []
 
     async def think(_ctx: AgentCtx) -> str:

@@ -27,7 +27,8 @@ async def test_a_trial_answers_the_last_question_without_effects(
         request = model.requests[-1]
         assert "You are Mei, a cat." in text_of(request)
         assert "how are you?" in text_of(request)
-        assert "I am well" not in text_of(request, from_message=1)  # a message after the question
+        # this message comes after the question
+        assert "I am well" not in text_of(request, from_message=1)
         assert request.functions == ()
         assert bot.said() == ["I am well"]
         assert await bot.store.messages.newest(LIN, 50) == before

@@ -1,4 +1,5 @@
-"""A chat model that sees no pictures reads what a model of the role ``vision`` says about them."""
+"""If a chat model cannot see pictures, it reads captions of them that a model of the role
+``vision`` writes."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""What the model is told about a step before the model writes again."""
+"""After a step, the model reads a report about this step before it writes again. The tests check
+the report."""
 
 from pathlib import Path
 
@@ -23,7 +24,7 @@ async def set_alarm(_ctx: AgentCtx, at: str) -> str:
     """Set an alarm.
 
     Args:
-        at: When.
+        at: The time of the alarm.
     """
     return f"alarm at {at}"
 
@@ -101,7 +102,7 @@ async def test_after_a_time_out_a_model_with_a_shell_is_told_to_use_it(
         """Run a command.
 
         Args:
-            command: What to run.
+            command: The command.
         """
         return command
 

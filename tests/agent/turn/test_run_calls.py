@@ -1,4 +1,4 @@
-"""What is stored about a run's calls."""
+"""The tests check what is stored about the calls of a run."""
 
 import json
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""Conversations that once went wrong, each with the replies of the model that caused the fault. The
-numbers are those of a list of 71 tried scenarios. Decision 0043 and the tests of this folder have
-the results."""
+"""Plays conversations that once went wrong, each with the replies of the model that caused the
+fault. The number in a test's name is the number of the scenario in `tests.e2e.scenarios` in which
+the fault was found."""
 
 import csv
 import io

@@ -79,7 +79,8 @@ async def test_a_confirmation_after_the_answer_leads_to_no_further_step(
         assert await bot.ask("in two minutes") == ["I will remind you."]
         assert len(model.requests) == 1
         assert await bot.ask("silently") == ["It is set."]
-        assert "> 7f3a at 12:30" in bot.prompt()  # nobody had got an answer
+        # no message was sent, so the model reads the confirmation
+        assert "> 7f3a at 12:30" in bot.prompt()
 
 
 async def test_the_chat_is_told_when_repeated_output_ends_the_turn_unanswered(
@@ -131,7 +132,7 @@ async def test_the_model_is_told_when_its_variables_are_lost(folder: Path, boxes
         assert "[note] Your variables and imports are gone with it; files are kept." in bot.prompt()
 
 
-async def test_a_run_with_output_to_show_does_not_count_as_answered(
+async def test_a_turn_whose_last_run_has_output_to_show_does_not_count_as_answered(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([fence("send_channel_message('One moment')\nprint('found')"), "It is 42"])
@@ -140,7 +141,7 @@ async def test_a_run_with_output_to_show_does_not_count_as_answered(
         runs = await bot.store.runs.of_turn((await bot.last_turn()).turn_id)
         assert [run.stop for run in runs] == ["printed", "said"]
         sent = await bot.store.deliveries.of_run(runs[0].run_id)
-        # if the process is killed here, the turn is resumed
+        # If the process is killed after the first run, the next process resumes the turn.
         assert not was_answered(runs[:1], sent)
         assert was_answered(runs, sent)
 

@@ -1,5 +1,5 @@
-"""Statements run before the model has written the whole reply. Tests see the order by events; none
-measures time."""
+"""Statements run before the model has written the whole reply. The tests observe the order through
+events. No test measures time."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

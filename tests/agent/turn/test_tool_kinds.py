@@ -1,5 +1,5 @@
-"""How each tool kind (tool, behavior, agent, multimodal agent) affects the turn, and what happens
-after a wrong call."""
+"""The tests check how each kind of tool (tool, behavior, agent, multimodal agent) affects the turn,
+and what happens after a wrong call."""
 
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ async def look(_ctx: AgentCtx) -> list[dict[str, Any]]:
 
 @kind_of("agent")
 async def wrong_type(_ctx: AgentCtx) -> str:
-    """Return what must not be."""
+    """Return a number, although the declared type is str."""
     return 42  # type: ignore[return-value]
 
 

@@ -27,7 +27,7 @@ async def double(_ctx: AgentCtx, number: int) -> int:
     """Double a number.
 
     Args:
-        number: Which.
+        number: The number.
     """
     return number * 2
 

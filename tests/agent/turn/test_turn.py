@@ -1,4 +1,4 @@
-"""A turn's steps, and what is stored before a call is carried out."""
+"""The tests check the steps of a turn, and that its run is stored before a call is carried out."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ class RunReader:
         self.was_stored: list[bool] = []
 
     async def act(self, _ctx: AgentCtx) -> str:
-        """Do it."""
+        """Record whether the run is stored."""
         with closing(sqlite3.connect(self._path)) as database:
             query = "SELECT count(*) FROM runs WHERE run_id = ?"
             ((rows,),) = database.execute(query, (_ctx.run_id,))

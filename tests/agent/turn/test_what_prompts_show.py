@@ -1,4 +1,5 @@
-"""What the prompt of a turn shows of earlier turns, of memory and of the place."""
+"""The tests check what the prompt of a turn shows of earlier turns, of the memory and of the
+chat."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -41,7 +42,7 @@ async def test_in_tool_mode_too_the_next_turn_shows_what_was_called(
         assert "[task] Answer what is marked NEW." in bot.prompt()
 
 
-async def test_a_full_window_moves_once_and_then_prompts_begin_the_same(
+async def test_a_full_window_moves_in_jumps_and_not_with_each_message(
     folder: Path, boxes: BoxCache
 ) -> None:
     settings = AgentSettings(prompt=PromptSettings(history_tokens=600))

@@ -35,8 +35,8 @@ def replies(kind: str) -> list[str]:
 
 
 async def let_others_run() -> None:
-    """`anyio.wait_all_tasks_blocked` would also wait for the tasks of the boxes that other tests
-    share."""
+    """Let the other tasks of this test run. `anyio.wait_all_tasks_blocked` is not used here: it
+    would also wait for the tasks of the boxes that other tests share."""
     for _ in range(10):
         await anyio.lowlevel.checkpoint()
 

@@ -56,7 +56,7 @@ async def served(bot: BotProcess, chat: str = "") -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def over_http(bot: BotProcess, chat: str = "") -> AsyncIterator[Client]:
-    """A client that sends the token."""
+    """A client of the server that runs in this process. It sends the token."""
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with (
         served(bot, chat) as address,

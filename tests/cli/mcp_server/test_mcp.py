@@ -1,4 +1,4 @@
-"""`nekro mcp`, called by the client of the package `mcp` over stdin and stdout and over HTTP."""
+"""The client of the package `mcp` uses `nekro mcp` over stdin and stdout, and over HTTP."""
 
 import json
 from argparse import Namespace

@@ -1,4 +1,4 @@
-"""``nekro plugin list``, ``on`` and ``off``."""
+"""``nekro plugin list`` shows the plugins, and ``on`` and ``off`` switch them."""
 
 from contextvars import Context
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The code blocks of a page about MaiBot's Tool component, as a reader would copy them.
+"""Reads the code blocks of a page about MaiBot's Tool component, as a reader would copy them.
 
 A handler outside a class, or an example that is only a ``return``, is wrapped in a class. The block
 with the signature is not run, only compared with the SDK. Nothing else is changed.

@@ -65,7 +65,7 @@ def test_valid_manifests_are_read(tmp_path: Path) -> None:
     path.write_text(json.dumps(manifest("7.my-plugin.class") | more), encoding="utf-8-sig")
     read = read_manifest(path)
     assert read.key == ("_7", "my_plugin_class")
-    assert "wants any to 2.1.0" in str(read.problems[0])  # only a warning
+    assert "wants any to 2.1.0" in str(read.problems[0])  # this is only a warning
 
 
 def test_plugins_load_after_those_that_they_need(tmp_path: Path) -> None:
@@ -196,8 +196,9 @@ def look_at_partly_usable(bot: Bot) -> None:
 
 
 async def look_at_skills(bot: Bot) -> None:
-    """Two unusual kinds of component. Some are made in ``on_load``, and no handler has their name.
-    The other has a handler that is not async and takes only some of the arguments."""
+    """The plugins have two unusual kinds of component. Components of the first kind are made in
+    ``on_load``, and no handler has their name. A component of the second kind has a handler that is
+    not async and takes only some of the arguments."""
     chat = bot.chat()
     assert await chat.call("brew", cups="2") == {"message": "2 cups of tea", "for": "lin"}
     assert await chat.call("where_am_i") == f"{chat.key} in a thread"

@@ -1,4 +1,5 @@
-"""Some components may be used only in some chats. Authors set this and other options."""
+"""Authors set in which chats a component may be used. The tests check this option and some
+others."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""MaiBot plugins of the kinds that people publish, in conversations with a whole bot."""
+"""MaiBot plugins of the kinds that people publish act in conversations with a whole bot."""
 
 from pathlib import Path
 
@@ -165,7 +165,7 @@ async def _calls_an_api(bot: Bot) -> int:
     assert told["own"]["style"] == {"prefix": "☯ "}
     assert (
         told["others"].get("success") is False
-    )  # refused, because the settings of another plugin may contain API keys
+    )  # this is refused, because the settings of another plugin may contain API keys
     with pytest.raises(ToolFailure, match="CapabilityDenied"):
         await chat.call("whisper")
     assert await chat.call("elsewhere", where=str(group.key)) == {"sent": False}

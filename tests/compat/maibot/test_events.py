@@ -1,4 +1,4 @@
-"""When the event handlers of MaiBot plugins run for a received message."""
+"""The tests check when the event handlers of MaiBot plugins run for a received message."""
 
 from pathlib import Path
 from typing import Any

@@ -16,7 +16,7 @@ from tests.console.drawn_form import sent_untouched
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.long,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of the SDK, about older plugins
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # the SDK warns about older plugins
 ]
 
 TESTS = Path(__file__).parent

@@ -1,4 +1,5 @@
-"""Message gateways of plugins, for platforms that the bot serves itself and for others."""
+"""A plugin can connect a platform to the bot with a message gateway, also a platform that the bot
+itself serves."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,6 +1,6 @@
-"""A plugin may name the versions of MaiBot that it supports. If our version is not among them,
-there is a warning. An operator may choose a refusal instead. `check`, `install` and the bot decide
-alike."""
+"""A plugin may name the versions of MaiBot that it supports. If the version that this bot reports
+is not among them, the plugin runs and the bot gives a warning. A strict setting makes the bot
+refuse the plugin instead. `check`, `install` and the bot decide alike."""
 
 import io
 from functools import partial

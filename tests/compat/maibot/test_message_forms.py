@@ -1,4 +1,5 @@
-"""Plugins read a message: its text with mentions, the names, and ``additional_config``."""
+"""Plugins read the parts of a message: its text with mentions, its names, and its
+``additional_config``."""
 
 from pathlib import Path
 from typing import Any

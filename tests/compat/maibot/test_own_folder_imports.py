@@ -1,4 +1,5 @@
-"""The modules of a plugin import each other as ``plugins.FOLDER``. No other code can do that."""
+"""The modules of a plugin import each other as ``plugins.FOLDER``. No other code can import them in
+this way."""
 
 import sys
 from pathlib import Path

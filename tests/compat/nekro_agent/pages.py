@@ -1,4 +1,4 @@
-"""The code blocks of a documentation page, as a reader would copy them."""
+"""Reads the code blocks of a documentation page, as a reader would copy them."""
 
 import re
 import textwrap
@@ -6,7 +6,7 @@ from pathlib import Path
 
 SEEDS = sorted((Path(__file__).parent / "seeds").glob("*.txt"))
 
-# The names that the pages assume to exist.
+# The blocks of the pages use these names but do not define them.
 PRELUDE = """
 from typing import Any, Dict, List, Optional
 

@@ -1,5 +1,5 @@
-"""If a message hook of a plugin changes a message, the model and the history have the changed
-message."""
+"""If a message hook of a plugin changes a message, the model reads the changed message, and the
+history contains it."""
 
 import re
 from collections.abc import Sequence

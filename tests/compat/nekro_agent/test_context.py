@@ -1,4 +1,4 @@
-"""The context class that new plugins get has only our own names.
+"""The context class that new plugins get has only the names of nekro_core.
 
 The contexts of a running bot have the names of nekro-agent as well.
 """

@@ -1,4 +1,4 @@
-"""Plugins of the kinds that people publish for nekro-agent, each in a conversation."""
+"""Plugins of the kinds that people publish for nekro-agent act in conversations."""
 
 import json
 from urllib.parse import parse_qs, urlsplit

@@ -41,7 +41,7 @@ def bot_of(tmp_path: Path) -> OpenPlugin:
     ) -> AsyncIterator[Bot]:
         path = tmp_path / "habits.py"
         path.write_text(HEADER.format(author=author, module=module) + source, encoding="utf-8")
-        # Plugins compare times of the bot with those of the machine.
+        # The bot's clock starts at the machine's time, because plugins compare these times.
         clock = FakeClock(datetime.now().astimezone())
         async with Bot.open(tmp_path / "data", path, clock=clock) as bot:
             yield bot

@@ -1,6 +1,7 @@
-"""`docs/nekro-names.md` is generated here from the code, and the file agrees with it.
+"""This file generates `docs/nekro-names.md` from the code and tests that the page agrees with the
+code.
 
-``NEKRO_WRITE_PAGES=1 pytest tests/compat/nekro_agent/test_names.py`` writes it again.
+``NEKRO_WRITE_PAGES=1 pytest tests/compat/nekro_agent/test_names.py`` writes the page again.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Plugins that register NoneBot matchers while they are loaded."""
+"""A plugin registers NoneBot matchers while it is loaded, and unloading the plugin removes them."""
 
 from nonebot.matcher import matchers
 

@@ -1,4 +1,4 @@
-"""Plugins that use the less common names of nekro-agent, each in a conversation."""
+"""Plugins that use less common names of nekro-agent act in conversations."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""Database queries in the form that plugins write, and their results."""
+"""Database queries, as plugins write them, give the right results."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -130,7 +130,7 @@ ASKED: tuple[tuple[dict[str, Any], list[int]], ...] = (
 
 
 async def test_messages_are_filtered_ordered_and_counted(host: NekroAgentHost) -> None:
-    # one database for all queries, because making a database takes longest
+    # All queries use one database, because making a database takes longer than the queries.
     for asked, ids in ASKED:
         people = DBChatMessage.filter(**asked).exclude(sender_id=-1)
         assert [row.id for row in await people] == ids, asked

@@ -1,4 +1,4 @@
-"""Our functions accept calls in the form that nekro-agent's plugins write them."""
+"""The functions of `nekro_core.compat` accept calls as nekro-agent's plugins write them."""
 
 import inspect
 from typing import Any

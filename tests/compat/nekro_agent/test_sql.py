@@ -1,4 +1,5 @@
-"""SQL that plugins run on Tortoise's connection ``default``, on both databases."""
+"""Plugins run SQL on Tortoise's connection ``default``. This works with SQLite and with
+PostgreSQL."""
 
 from collections.abc import AsyncIterator
 from typing import Any

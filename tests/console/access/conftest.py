@@ -1,4 +1,4 @@
-"""The web site with a fake bot behind it."""
+"""Starts the web site with a fake bot behind it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

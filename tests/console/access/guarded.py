@@ -1,4 +1,4 @@
-"""A test's web application behind the guard."""
+"""Serves a web application of a test behind the guard, which checks logins."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,5 +1,5 @@
-"""Strangers, thieves and people with too small a role try something. The tests check what they
-get."""
+"""Strangers, thieves and people whose role is too small attack the console. The tests check what
+they can reach."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -83,7 +83,7 @@ class TestSessions:
             assert not await is_in(thief)
 
     @pytest.mark.parametrize("how", ["new password", "disabled", "reset link", "31 days"])
-    async def test_a_session_ends_after(self, chat: Web, how: str) -> None:
+    async def test_a_session_ends_after_each_of_these_events(self, chat: Web, how: str) -> None:
         people = chat.site.identity.people
         async with logged_in(chat, "lin") as browser:
             person = await people.one("lin")
@@ -287,7 +287,9 @@ class TestTokens:
             answer = await script.request(method, path, json=body if method == "POST" else None)
         assert answer.status_code == status, answer.text
 
-    async def test_a_token_may_never_do_more_than_its_person(self, chat: Web) -> None:
+    async def test_a_token_can_never_do_more_than_the_role_of_its_person_allows(
+        self, chat: Web
+    ) -> None:
         person = await add_person(chat, "otto", AccessRole.OPERATOR)
         secret, _ = await chat.site.identity.tokens.make(person, name="ci", scopes=["*"])
         async with chat.stranger(Authorization=f"Bearer {secret}") as script:
@@ -313,7 +315,9 @@ class TestTokens:
 
 
 class TestGuesses:
-    async def test_unknown_names_cost_as_much_as_known_ones(self, chat: Web) -> None:
+    async def test_a_login_with_an_unknown_name_computes_as_many_hashes_as_with_a_known_name(
+        self, chat: Web
+    ) -> None:
         await add_person(chat, "lin")
         disabled = await add_person(chat, "gone")
         await chat.site.identity.people.disable(disabled)
@@ -328,17 +332,17 @@ class TestGuesses:
                 pages.add(answer.text)
         assert len(pages) == 1
 
-    async def test_a_code_works_once(self, chat: Web) -> None:
+    async def test_a_code_of_the_second_factor_works_only_once(self, chat: Web) -> None:
         await add_person(chat, "lin")
         authenticator, _ = await enrol(chat, "lin")
         chat.clock.now += STEP_S
         now = int(chat.clock.now)
         tries = [
             (authenticator.at(now), 200),
-            (authenticator.at(now), 401),  # replayed
-            (authenticator.at(now - STEP_S), 401),  # the code that was used at the enrolment
+            (authenticator.at(now), 401),  # the same code is used again
+            (authenticator.at(now - STEP_S), 401),  # this code was used at the enrolment
             (authenticator.at(now + 3 * STEP_S), 401),
-            (authenticator.at(now + STEP_S), 200),  # the telephone is ahead
+            (authenticator.at(now + STEP_S), 200),  # the telephone's clock is ahead
         ]
         for code, status in tries:
             async with chat.stranger() as browser:
@@ -471,7 +475,9 @@ class TestInput:
             assert await is_in(browser)
 
     @pytest.mark.parametrize("path", ["/login%0A", "/login/code%0a", "/join%0A", "/logout%0A"])
-    async def test_a_newline_after_the_path_evades_no_check(self, chat: Web, path: str) -> None:
+    async def test_a_newline_after_the_path_does_not_evade_a_check(
+        self, chat: Web, path: str
+    ) -> None:
         evil = {"Origin": "https://evil.example"}
         async with logged_in(chat, "lin") as browser:
             answer = await browser.post(path, data={"name": "lin", "password": PASSWORD})

@@ -71,7 +71,9 @@ async def test_an_invited_person_chooses_a_password_and_logs_in_with_it(chat: We
         assert await whoami(browser) == "Lin, operator"
 
 
-async def test_a_code_follows_the_password_and_a_recovery_code_works_once(chat: Web) -> None:
+async def test_after_the_password_a_code_is_needed_and_a_recovery_code_works_once(
+    chat: Web,
+) -> None:
     await add_person(chat, "mika")
     authenticator, codes = await enrol(chat, "mika")
     chat.clock.now += STEP_S

@@ -1,4 +1,4 @@
-"""People with browsers, for the tests of logins."""
+"""Makes people with browsers for the tests of logins."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -50,7 +50,8 @@ _SILENCE = fence("pass")
 """The model's reply to a line that the story does not answer."""
 _KANA, _HAN = re.compile("[\u3040-\u30ff]"), re.compile("[\u4e00-\u9fff]")
 _SUMMARIZE, _SUMMARIZE_ALL = "Write the summary alone.", "These are summaries"
-"""What the bot writes when it asks for a summary, and for one of several summaries."""
+"""Words in the bot's request for a summary of messages, and in its request for one summary of
+several summaries."""
 _WITHIN_S = 60.0
 _BROWSER = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 

@@ -1,4 +1,4 @@
-"""The invented people, chats and conversations in the screenshots of the console."""
+"""Defines the invented people, chats and conversations that the screenshots of the console show."""
 
 from dataclasses import dataclass
 
@@ -278,13 +278,14 @@ SUMMARIES = {
     "zh": ("大家这周读到第七章，约好周三晚上七点半在老地方见面。图书馆还剩两本。",),
     "ja": ("次の撮影会は土曜の朝に決まった。展示のタイトルを相談した。現像は明日行う。",),
 }
-"""How the model of background work summarizes conversations in these languages, by turns."""
+"""The summaries that the model of background work writes, by language. It uses those of one
+language by turns."""
 WHOLE_SUMMARY = (
     "The club runs on Sundays, from the bridge, at 8 o'clock. Jonas runs most, up to 18 km. "
     "Amélie decides the route and brings the thermos. Since the path by the river was closed, "
     "they have run through the forest."
 )
-"""How it summarizes the English summaries."""
+"""The one summary that this model writes of the English summaries."""
 MEI_TEXT = """You are Mei, a friendly librarian who lives in this chat.
 You answer briefly and in the language in which you are asked.
 You like tea, cats and facts with a source. If you do not know something, you say so."""

@@ -1,4 +1,4 @@
-"""The list of plugins over HTTP, and the old address of its page."""
+"""The plugins are listed over HTTP, and the old address of their page leads to the console."""
 
 from collections.abc import AsyncIterator
 from types import SimpleNamespace

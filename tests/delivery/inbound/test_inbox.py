@@ -304,7 +304,9 @@ async def test_forget_person_removes_the_persons_records_of_the_chat_from_the_qu
     assert len(await store.messages.newest(GROUP, 10)) == 3
 
 
-async def test_a_message_that_only_got_its_number_is_not_stored(inbox: Inbox, store: Store) -> None:
+async def test_a_message_that_was_stamped_and_never_accepted_is_not_stored(
+    inbox: Inbox, store: Store
+) -> None:
     stamped = inbox.stamp(message(GROUP, "buy!", user="spam", message_id="1"))
     kept = await inbox.accept(inbox.stamp(message(GROUP, "hello", message_id="2")))
     assert kept is not None

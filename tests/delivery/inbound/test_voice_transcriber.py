@@ -119,7 +119,9 @@ async def test_a_voice_recalled_during_transcription_stays_recalled(slow: Chat) 
     assert now.segments == record.segments
 
 
-async def test_a_record_changed_meanwhile_is_not_overwritten(slow: Chat) -> None:
+async def test_a_record_that_was_changed_during_the_transcription_is_not_overwritten(
+    slow: Chat,
+) -> None:
     record = await slow.say(wav())
     slow.hearing.begin(record)
     await slow.store.messages.reword(record, (Text("erased"),))
@@ -139,7 +141,7 @@ async def test_at_most_eight_waiting_voices_of_a_chat_are_transcribed(slow: Chat
     slow.transcriber.go.set()
     await slow.hearing.settled(GROUP)
     assert len(slow.transcriber.heard) == 8
-    assert not slow.hearing.begin(records[0])  # it is not transcribed twice
+    assert not slow.hearing.begin(records[0])  # this voice is already being transcribed
 
 
 async def test_a_broken_voice_does_not_keep_the_next_from_being_transcribed(chat: Chat) -> None:

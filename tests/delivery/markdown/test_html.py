@@ -26,7 +26,7 @@ def test_code_is_coloured_and_a_formula_is_drawn() -> None:
     assert "<mfrac>" in html
 
 
-def test_a_text_without_markup_has_no_html() -> None:
+def test_for_a_text_without_markup_no_html_is_made() -> None:
     assert html_from_markdown("just words, 2 * 3") == ""
 
 

@@ -68,7 +68,7 @@ def test_a_wide_table_becomes_a_list() -> None:
 
 
 @given(st.text(alphabet="*`#>[]()|!$\\-_~ \na1.<:/", max_size=200))
-def test_any_text_is_accepted_and_keeps_every_letter_styled_or_plain(source: str) -> None:
+def test_any_text_keeps_every_letter_as_styled_text_and_as_plain_text(source: str) -> None:
     plain = plain_from_markdown(source)
     styled = "".join(part.text for part in styled_text(source))
     letters = source.count("a")

@@ -1,4 +1,5 @@
-"""The hosts from which media may be fetched: for a platform's messages and for a chat's code."""
+"""The tests check from which hosts media may be fetched, for a platform's messages and for a chat's
+code."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -139,7 +140,8 @@ async def test_code_reaches_only_hosts_that_the_chats_boxes_may_reach(
     async with Fetcher(MediaSettings(fetch_s=2), chat(*allowed), resolve=resolve) as fetcher:
         with pytest.raises(NotFetched, match=problem):
             await fetcher.fetch(url)
-    # A lookup alone would send data to the name server of the host's domain.
+    # The host was not looked up, because a lookup alone would send data to the name server of its
+    # domain.
     assert asked == []
 
 

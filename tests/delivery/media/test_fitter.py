@@ -96,7 +96,7 @@ async def test_a_voice_of_another_format_is_converted(fitter: FitterUnderTest) -
     ("data", "limits"),
     [
         pytest.param(wav(), VoiceLimits(), id="WAV"),
-        pytest.param(encoded("mp3", "libmp3lame", 44_100), OGG, id="the second of two"),
+        pytest.param(encoded("mp3", "libmp3lame", 44_100), OGG, id="the second of two formats"),
         pytest.param(encoded("ogg", "libopus", 48_000), OGG, id="Opus"),
         pytest.param(silk(), VoiceLimits(formats=("silk",)), id="SILK"),
         pytest.param(b"anything", None, id="no limits are known"),
@@ -169,7 +169,7 @@ async def test_without_the_audio_library_a_voice_is_unchanged_or_becomes_a_file(
         pytest.param(PictureLimits(max_side=59), True, id="too wide"),
         pytest.param(PictureLimits(max_sides=99), True, id="too wide and high"),
         pytest.param(PictureLimits(max_pixels=2_399), True, id="too many pixels"),
-        pytest.param(PictureLimits(animated=False), True, id="may move"),
+        pytest.param(PictureLimits(animated=False), True, id="the picture may be animated"),
     ],
 )
 async def test_pictures_are_converted_if_they_exceed_the_limits(
@@ -234,8 +234,8 @@ class Talker(FakeAdapter):
 async def test_the_outbox_sends_the_fitted_medium(
     store: Store, activity: Broadcast, tmp_path: Path
 ) -> None:
-    """The conversion is real. It comes before the row is stored, so the history has the fitted
-    medium."""
+    """The voice is really converted. The outbox converts it before it stores the row, so the
+    history has the fitted medium."""
     (tmp_path / "holiday.mp4").write_bytes(b"x" * 1_500_000)
     adapter, media = Talker(text_length=4_000), MediaStore(tmp_path)
     links = MediaLinks(tmp_path, lambda: "secret", address="https://bot.example.org")

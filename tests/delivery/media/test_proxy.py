@@ -126,8 +126,8 @@ async def test_a_machine_that_resolves_no_names_sends_the_name_to_the_proxy(
 
 
 async def test_a_name_that_only_the_proxy_could_resolve_is_refused(proxy: ForwardProxy) -> None:
-    """The owner of a name could give this machine no address and the proxy the address
-    127.0.0.1."""
+    """The owner of a domain could answer the lookup of this machine with no address, and the lookup
+    of the proxy with 127.0.0.1."""
     with pytest.raises(NotFetched, match="no address for files"):
         await fetched("https://files.example/cat.png", a="198.41.0.4")
     assert proxy.asked == []

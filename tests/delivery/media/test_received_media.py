@@ -1,4 +1,4 @@
-"""Pictures and files that people send, and the URLs from which they are fetched."""
+"""Pictures and files that people send are fetched from URLs, checked and stored."""
 
 import base64
 import io
@@ -382,10 +382,10 @@ class Resolver:
 @pytest.mark.parametrize(
     "answers",
     [
-        pytest.param((("8.8.8.8",), ("127.0.0.1",)), id="another the second time"),
-        pytest.param((("8.8.8.8", "127.0.0.1"),), id="both at once"),
-        pytest.param((("2606:4700::1111", "::1"),), id="both at once, newer"),
-        pytest.param((("127.0.0.1",),), id="the inner one"),
+        pytest.param((("8.8.8.8",), ("127.0.0.1",)), id="internal at the second lookup"),
+        pytest.param((("8.8.8.8", "127.0.0.1"),), id="public and internal at once"),
+        pytest.param((("2606:4700::1111", "::1"),), id="public and internal IPv6 at once"),
+        pytest.param((("127.0.0.1",),), id="internal"),
     ],
 )
 async def test_a_host_name_is_resolved_once_for_check_and_connection(

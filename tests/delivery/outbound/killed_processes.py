@@ -12,7 +12,8 @@ from pathlib import Path
 import anyio
 
 DATABASE, LOG = "nekro.sqlite3", "nekro.sqlite3-wal"
-"""SQLite's third file, the shared memory, is not copied: the next process makes it again."""
+"""The two files of the database that are copied. SQLite's third file, the shared memory, is not
+copied: the next process makes it again."""
 
 
 @dataclass(frozen=True)

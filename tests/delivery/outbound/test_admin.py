@@ -1,4 +1,4 @@
-"""What an operator can do with a delivery: list, resend, drop."""
+"""An operator lists deliveries, sends them again, and drops them."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,5 @@
-"""An operator's message to several chats: progress, cancelling, restarts, and erased people."""
+"""An operator sends a message to several chats. The tests check progress, cancelling, restarts, and
+erased people."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -135,7 +136,8 @@ async def test_a_line_that_a_crash_has_cut_off_hides_no_later_line(tmp_path: Pat
         await platform.hanging.wait()
     (file,) = (tmp_path / "announcements").iterdir()
     whole = file.read_bytes()
-    # The process was killed while it wrote the outcome for another chat, within a character.
+    # The process was killed while it wrote the outcome for another chat, in the middle of a
+    # character.
     file.write_bytes(whole + '{"chat": "onebot_v11-group_3", "reason": "关'.encode()[:-1])
     platform.hangs.clear()
     async with opened(tmp_path, platform) as announcements:

@@ -1,4 +1,5 @@
-"""Bundles of messages: sent as bundles within the platform's limits, or as quoted text."""
+"""A bundle of messages is sent as a bundle within the platform's limits. If the platform has no
+bundles, it is sent as quoted text."""
 
 import pytest
 from hypothesis import given
@@ -58,7 +59,7 @@ def bundle(*messages: ForwardedMessage) -> Forward:
         pytest.param(
             (Text("look:"), bundle(says("Mei", "one")), Text("what now?")),
             (Text("look:\n"), Text("Mei:\n> one\n"), Text("what now?")),
-            id="between words",
+            id="a bundle between two texts",
         ),
         pytest.param(
             (bundle(says("Mei", "look ", PICTURE, " nice"), says("Bo", VOICE)),),
@@ -73,18 +74,20 @@ def bundle(*messages: ForwardedMessage) -> Forward:
         pytest.param(
             (bundle(says("Mei", Mention("7", "Bo"), "hi"), says("Bo", Unknown("dice"))),),
             (Text("Mei:\n> @Bo hi\nBo:\n> [dice]"),),
-            id="nobody is called",
+            id="a mention calls nobody",
         ),
         pytest.param(
             (bundle(says("Mei", Reply("1", "7", "what?\nnow?"), "later")),),
             (Text("Mei:\n> > what?\n> > now?\n> later"),),
-            id="an answer",
+            id="a reply",
         ),
         pytest.param(
-            (bundle(ForwardedMessage("", "", (Text("x"),))),), (Text("> x"),), id="of nobody"
+            (bundle(ForwardedMessage("", "", (Text("x"),))),),
+            (Text("> x"),),
+            id="a message without a sender",
         ),
         pytest.param((bundle(),), (), id="empty"),
-        pytest.param((bundle(says("Mei")),), (), id="a message of nothing"),
+        pytest.param((bundle(says("Mei")),), (), id="a message without content"),
     ],
 )
 def test_on_a_platform_without_bundles_a_bundle_is_quoted(
@@ -99,7 +102,7 @@ def test_on_a_platform_without_bundles_a_bundle_is_quoted(
         pytest.param(
             (Text("look"), bundle(says("Mei", "one", PICTURE))),
             (Text("look"), bundle(says("Mei", "one", PICTURE))),
-            id="as it is",
+            id="unchanged",
         ),
         pytest.param(
             (bundle(*[says("Mei", str(number)) for number in range(4)]),),
@@ -124,19 +127,19 @@ def test_on_a_platform_without_bundles_a_bundle_is_quoted(
                 FILE,
                 Text("so"),
             ),
-            id="what it cannot hold comes behind it",
+            id="what a bundle cannot hold follows it",
         ),
         pytest.param(
             (bundle(says("Mei", BROKEN)),),
             (bundle(says("Mei", "[image]")), BROKEN),
-            id="what is not there is refused behind it",
+            id="a missing picture is refused after the bundle",
         ),
         pytest.param(
             (bundle(says("Mei", "this:", bundle(says("Bo", "a", PICTURE, "b")))),),
             (bundle(says("Mei", "this:\nBo:\n> a\n", PICTURE, "> b")),),
             id="a bundle in a bundle is quoted",
         ),
-        pytest.param((bundle(says("Mei", " ")),), (), id="nothing to see"),
+        pytest.param((bundle(says("Mei", " ")),), (), id="only a blank"),
     ],
 )
 def test_a_bundle_is_sent_within_the_platforms_limits(segments: Segments, sent: Segments) -> None:

@@ -1,5 +1,6 @@
-"""The process is killed between any two steps: of a send, of the recovery after a start, and of the
-question whether a message arrived. No message is sent twice or lost, and the order stays."""
+"""The process is killed between any two steps of a send, of the recovery after a start, or of
+asking the platform whether a message arrived. No message is sent twice or lost, and the order
+stays."""
 
 import random
 import tempfile

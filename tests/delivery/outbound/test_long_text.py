@@ -46,7 +46,7 @@ def words_of(file: Segment) -> str:
 @pytest.mark.parametrize(
     "segments",
     [
-        pytest.param((Text("a" * 60),), id="as many messages as may be"),
+        pytest.param((Text("a" * 60),), id="exactly the allowed number of messages"),
         pytest.param((Text("short"), PICTURE) * 20, id="many pictures with few words"),
         pytest.param((), id="nothing"),
     ],
@@ -59,7 +59,7 @@ def test_a_text_that_is_short_enough_is_sent_as_text(segments: Segments) -> None
     "can",
     [
         pytest.param(replace(CAN, alone=frozenset()), id="no files"),
-        pytest.param(replace(CAN, file_bytes=60), id="no file so large"),
+        pytest.param(replace(CAN, file_bytes=60), id="the file is too large"),
     ],
 )
 def test_on_a_platform_without_such_files_a_long_text_is_sent_in_pieces(can: Capabilities) -> None:

@@ -1,4 +1,5 @@
-"""Markdown is sent to platforms with markup and to platforms without it."""
+"""A platform with markup gets the model's Markdown. Any other platform gets the same text without
+marks."""
 
 from nekro_core.chat import Mention, Segment, Text
 from nekro_core.delivery.adapter import Capabilities

@@ -1,4 +1,4 @@
-"""Waiting messages are sent in order as soon as possible, without a second call of `send`."""
+"""Waiting messages are sent in order as soon as possible. The caller need not call `send` again."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Splitting a message into pieces that one platform call can send."""
+"""A message is split into pieces, so that one platform call can send each piece."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -141,14 +141,14 @@ def test_a_long_text_is_cut_into_calls(text: str, pieces: tuple[str, ...]) -> No
 
 @pytest.mark.parametrize(("lead", "cut"), [(69, 69), (68, 100)])
 def test_a_character_with_more_than_thirty_one_marks_may_be_cut(lead: int, cut: int) -> None:
-    """If such a character were never cut, one with very many marks would make the pieces before it
-    short."""
+    """A character with very many marks can be as long as a piece. If it were never cut, the piece
+    before it would end early."""
     text = "a" * lead + "e" + "\u0301" * 60
     first, *_ = split((Text(text),), replace(CAN, text_length=100))
     assert first == Piece((Text(text[:cut]),))
 
 
-LIN = Mention("1", "Lin")  # "@Lin ", five characters
+LIN = Mention("1", "Lin")  # people see "@Lin ", which has five characters
 
 
 @pytest.mark.parametrize(

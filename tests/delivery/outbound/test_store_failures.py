@@ -1,4 +1,5 @@
-"""The store cannot write for a while. This begins in the middle of a send."""
+"""A message was sent, but the store could not write this. As soon as the store can write again, it
+stores that the message was sent."""
 
 import sqlite3
 from contextlib import closing

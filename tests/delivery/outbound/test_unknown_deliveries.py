@@ -26,7 +26,8 @@ DROPPED = DeliveryState.DROPPED
 @dataclass
 class Platform:
     """What people see. With the fate ``loses``, messages do not arrive. With ``mute`` they arrive,
-    but the call gets no answer. ``breaks`` is like ``mute``, and the history shows them late."""
+    but the call gets no answer. ``breaks`` is like ``mute``, but the history shows the messages
+    late."""
 
     shows: list[PlatformMessage] = field(default_factory=list)
     fate: Literal["fine", "mute", "loses", "breaks"] = "fine"

@@ -1,5 +1,5 @@
-"""71 conversations of people with the bot. The model's replies were written by somebody who saw
-only the prompts.
+"""This package has 71 conversations of people with the bot. The model's replies were written by
+somebody who saw only the prompts.
 
 Each scenario is a function in the module of a subject (`words.py`, `files.py`, ...). It says what
 people write to the bot on a fake platform, and what must be true at the end. The replies of the

@@ -1,5 +1,5 @@
-"""What people do in a chat, and what they see there. The chat is a group of QQ on a fake OneBot
-implementation, or a room of the bot's own chat page."""
+"""Lets people write in a chat, and reads what they see there. The chat is a group of QQ on a fake
+OneBot implementation, or a room of the bot's own chat page."""
 
 import base64
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from tests.peers.onebot_v11.account import Chat as AccountChat
 from tests.peers.onebot_v11.messages import Json
 
 PEOPLE = {"Lin": 10001, "Bob": 10003, "Anna": 10004, "Mei": 10005, "小明": 10006, "田中": 10007}
-"""The people of the groups of QQ and their numbers."""
+"""The people in the QQ groups, and their QQ numbers."""
 ADMINISTRATORS = frozenset({"Mei"})
 _KINDS = {"image": "picture", "record": "voice", "file": "file", "voice": "voice"}
 

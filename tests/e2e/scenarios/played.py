@@ -49,12 +49,13 @@ _MORE_SETTINGS = {"hurried": {"NEKRO_SANDBOX__RUN_SECONDS": "8"}}
 _STARTING = anyio.Lock()
 
 AskSomebody = Callable[[Scene, Request, int], Awaitable[ModelReply]]
-"""Returns the reply to a request. The number is 1 for the first such request of a scenario."""
+"""Returns the reply to a request. The number counts the requests of a scenario that have the same
+`reply_key`, from 1."""
 
 
 @dataclass
 class Playing:
-    """One conversation in one wording."""
+    """One conversation with the replies of one wording."""
 
     conversation: Conversation
     wording: str
@@ -66,7 +67,7 @@ class Playing:
 
 
 def reply_key(scene: Scene, request: Request) -> ReplyKey:
-    """Return the key under which the replies to such requests are stored."""
+    """Return the key under which the replies to requests like this one are stored."""
     branch = scene.branch(request)
     return request.part, f"{scene.wording}, {branch}" if branch else scene.wording
 
@@ -98,8 +99,8 @@ async def play(
     at_once: int = AT_ONCE,
     patience_s: float = PATIENCE_S,
 ) -> list[Outcome]:
-    """Play the conversations in those of the given wordings that they have. Returns the outcomes,
-    sorted by number and wording."""
+    """Play each conversation once in each of the given wordings. A wording that the conversation
+    does not have is skipped. Returns the outcomes, sorted by number and wording."""
     playing = [
         each
         for conversation in conversations
@@ -216,7 +217,8 @@ async def _stage(folder: Path, playing: Sequence[Playing]) -> AsyncIterator[_Sta
                 base_url=f"{bot.address}/api/v1",
                 headers={"Authorization": f"Bearer {bot.token}"},
                 timeout=60,
-                # A connection that is kept may be closed by the bot just when it is used again.
+                # The client keeps no connection open, because the bot could close it just when the
+                # client uses it again.
                 limits=httpx.Limits(max_keepalive_connections=0),
                 trust_env=False,
             )

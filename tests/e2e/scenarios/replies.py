@@ -23,7 +23,7 @@ class ModelReply:
 
 
 def changed(reply: ModelReply, change: Callable[[str], str]) -> ModelReply:
-    """Return the reply with its text and its calls changed."""
+    """Return a reply in which ``change`` has changed the text and the calls."""
     calls = json.loads(change(json.dumps(reply.calls, ensure_ascii=False)))
     return ModelReply(change(reply.text), tuple(calls), reply.finish)
 

@@ -1,4 +1,4 @@
-"""The files that people send: a table, a contract, logs, pictures, voices."""
+"""Makes the files that people send: a table, a contract, logs, pictures, voices."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Defines a conversation with the numbers of its scenarios, and the subjects."""
+"""Defines the classes with which the modules of scenarios describe their conversations."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +22,8 @@ class Conversation:
         play: The function that says what happens, and checks the result.
         place: The kind of the chat.
         bot: The bot that takes part in the conversation.
-        modes: The mode of the chat in each of the three wordings. If a mode is empty, the wording
-            is left out.
+        modes: The mode of the chat in each of the three `WORDINGS`. If a mode is empty, the
+            conversation is not played in this wording.
     """
 
     numbers: Sequence[int]
@@ -42,6 +42,8 @@ CODE = ("code", "code", "")
 EACH_IN_CODE = ("code", "code", "code")
 TOOLS = ("tools", "tools", "tools")
 WORDINGS = "abc"
+"""The replies of the model to a conversation are stored in up to three wordings. A letter names
+each wording."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""All subjects of scenarios."""
+"""Lists all subjects of scenarios."""
 
 from tests.e2e.scenarios.boxes import boxes
 from tests.e2e.scenarios.faults import faults

@@ -1,4 +1,5 @@
-"""Stored replies fit a new run of their conversation."""
+"""What differs between two runs is replaced in a stored reply, so that the reply fits a new run of
+its conversation."""
 
 import pytest
 

@@ -40,12 +40,14 @@ _NOW = re.compile(r"\[now\] (\d{4}-\d\d-\d\d \d\d:\d\d)")
 _MOMENT = re.compile(r"\b20\d\d-\d\d-\d\d \d\d:\d\d\b")
 _MINUTES = re.compile(r"⟨(time|clock) \+(\d+)⟩")
 _LONGEST = timedelta(days=2)
-"""A time that is further away was probably not counted from now."""
+"""Only a time less than this far after now is replaced. A later time was probably not counted from
+now."""
 
 
 def to_stored(reply: str, request: str, whole: str = "") -> str:
-    """Return a part of a reply in the form in which it is stored. ``request`` is the text of its
-    request, ``whole`` the whole reply: its words may name a time whose date is in a call."""
+    """Return a part of a reply in the form in which it is stored. ``request`` is the text of the
+    reply's request. ``whole`` is the whole reply. It is needed because the words of a reply may
+    name only the hour and minute of a time, and the date may be in a call."""
     now = _now(request)
     for moment in dict.fromkeys(_MOMENT.findall(whole or reply)) if now else ():
         later = datetime.fromisoformat(moment) - now

@@ -1,4 +1,5 @@
-"""A Matrix room on a real Synapse. A proxy between Synapse and the bot records what passes."""
+"""The stage for Matrix: a room on a real Synapse. A proxy between Synapse and the bot records what
+passes."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping

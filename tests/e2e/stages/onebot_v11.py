@@ -1,4 +1,4 @@
-"""QQ, with the tests' fake of an OneBot implementation."""
+"""The stage for QQ. It uses the tests' fake OneBot implementation."""
 
 import base64
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""Satori, with satori-python-server."""
+"""The stage for Satori. It uses satori-python-server."""
 
 import base64
 import json

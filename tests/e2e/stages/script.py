@@ -1,5 +1,5 @@
-"""The script of the conversation's model. It reads three things in the prompt: who wrote, the
-number of the message, and the paths of the sent files in the box."""
+"""The model's script for the conversation on the stages. It reads three things in the prompt: who
+wrote, the number of the message, and the paths of the sent files in the box."""
 
 import base64
 import io

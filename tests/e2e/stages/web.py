@@ -1,4 +1,4 @@
-"""The bot's own chat page, used through its HTTP API."""
+"""The stage for the bot's own chat page. It uses the HTTP API of the page."""
 
 import base64
 from collections.abc import AsyncIterator, Mapping

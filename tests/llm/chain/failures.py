@@ -1,5 +1,5 @@
-"""Every kind of failure of a model at every moment of a request, as cases for tests and for the
-table in `docs/models.md`."""
+"""Lists every kind of failure of a model at every moment of a request. Tests use these cases, and
+the table in `docs/models.md` shows them."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

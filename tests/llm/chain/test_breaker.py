@@ -197,7 +197,7 @@ class AnyOrder(RuleBasedStateMachine):
             assert self.breaker.admits
 
     @invariant()
-    def a_reason_is_shown_exactly_while_the_model_is_not_closed(self) -> None:
+    def a_reason_is_shown_exactly_while_the_breaker_is_not_closed(self) -> None:
         assert (self.breaker.reason is None) == (self.breaker.state is BreakerState.CLOSED)
 
 

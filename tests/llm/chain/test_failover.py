@@ -1,4 +1,4 @@
-"""Chains of two models over real connections: if the first model fails, the second one may
+"""A chain has two models over real connections. If the first model fails, the second one may
 answer."""
 
 import time
@@ -254,7 +254,9 @@ async def test_an_empty_reply_is_an_answer_if_the_request_allows_it(two: TwoMode
     assert isinstance(reply.deltas[0], RequestUsage)
 
 
-async def test_a_dearer_model_is_asked_only_if_the_operator_allows_it(two: TwoModels) -> None:
+async def test_a_more_expensive_model_is_asked_only_if_the_operator_allows_it(
+    two: TwoModels,
+) -> None:
     async with (
         ScriptedModelServer(lambda _: Answer(status=500)) as one,
         ScriptedModelServer(lambda _: "dear words") as other,

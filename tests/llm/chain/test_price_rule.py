@@ -17,7 +17,7 @@ def listed(prompt: float, completion: float) -> Price:
     return Price(prompt=prompt, completion=completion, source=PriceSource.PUBLISHED)
 
 
-def test_the_blended_price_is_three_quarters_of_prompt() -> None:
+def test_the_blended_price_is_three_parts_prompt_and_one_part_completion() -> None:
     assert blended(mine(1.0, 5.0)) == 2.0
     assert blended(FREE) == 0.0
     assert blended(UNKNOWN) is None

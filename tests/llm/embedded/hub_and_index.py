@@ -1,4 +1,4 @@
-"""A small model hub and package index on loopback, with faults that a test can switch on."""
+"""Runs a small model hub and a package index on loopback, with faults that a test can switch on."""
 
 import hashlib
 import io

@@ -1,4 +1,4 @@
-"""The embedded model with its real weights, and its errors with bad or missing weights."""
+"""The embedded model answers with its real weights. With bad or missing weights it gives errors."""
 
 import ast
 import os
@@ -206,7 +206,8 @@ async def test_questions_are_refused_while_the_weights_are_downloaded(tmp_path: 
                     await anyio.sleep(0.01)
             with pytest.raises(ModelNotReady, match="still being downloaded"):
                 await listen(model, ask("hello"))
-            # After another model was chosen, nobody needs the download.
+            # Another model is chosen, so the bot gives the download up and answers with the new
+            # model.
             with anyio.fail_after(30):
                 await model.replace(ScriptedModel(["hi"]))
                 release.set()

@@ -1,4 +1,5 @@
-"""Weights come from the best source that works, and only with the expected hash."""
+"""Weights are downloaded from the best source that works. Weights with another hash than expected
+are refused."""
 
 import hashlib
 from collections.abc import Iterator

@@ -190,8 +190,8 @@ async def test_after_a_wrong_answer_the_model_is_asked_again_later_and_finally_g
 async def test_the_bot_does_not_wait_for_a_model_that_never_answers(
     store: Store, settings: MemorySettings, clock: Clock
 ) -> None:
-    """The timeout uses the event loop's own clock. So the model itself raises the error of the
-    timeout."""
+    """The timeout uses the event loop's own clock, which this test cannot move. So the model of
+    this test raises the error that the timeout would raise."""
     model = QuickModel(TimeoutError())
     memory = await memory_of(store, settings, model, clock)
     await say(store, "I like tea")
@@ -201,7 +201,7 @@ async def test_the_bot_does_not_wait_for_a_model_that_never_answers(
     assert len(model.asked) == 1
 
 
-async def test_about_a_person_erased_while_the_model_reads_nothing_is_noted(
+async def test_if_a_person_is_erased_while_the_model_reads_no_note_is_stored(
     memory: MemoryKeeper, store: Store, model: QuickModel
 ) -> None:
     said = await say(store, "I like tea", message_id="m1")

@@ -1,4 +1,4 @@
-"""A store in a temporary folder, and chats whose messages can be searched."""
+"""Fixtures: a store in a temporary folder, and chats whose messages can be searched."""
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Questions and filters name times, which are parsed."""
+"""The times in questions and the dates in filters are parsed."""
 
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
@@ -8,7 +8,7 @@ import pytest
 from nekro_core.memory.search.dates import BadDate, parse_date, spans_in
 
 NOW = datetime(2025, 11, 20, 15, 30, tzinfo=UTC).timestamp()
-"""A Thursday."""
+"""The day is a Thursday."""
 
 
 def days(text: str) -> list[tuple[str, str]]:
@@ -54,7 +54,7 @@ def test_words_that_only_look_like_times_are_not_times(text: str) -> None:
     assert days(text) == []
 
 
-def test_a_month_without_a_year_means_this_month_in_each_of_ten_years() -> None:
+def test_a_month_without_a_year_means_the_named_month_of_each_of_ten_years() -> None:
     assert len(days("in March")) == 10
 
 

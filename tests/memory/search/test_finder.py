@@ -248,7 +248,7 @@ async def test_the_message_that_a_reply_answers_is_known(talk: Talk) -> None:
     assert await finder.answered_by(asked) == 0
 
 
-async def test_a_limit_is_kept(kiln: Talk) -> None:
+async def test_a_search_finds_at_most_its_limit_and_at_most_50_messages(kiln: Talk) -> None:
     await kiln.chatter(60)
     assert len(await kiln.find("small talk", limit=7)) == 7
     assert len(await kiln.find("small talk", limit=999)) == 50

@@ -1,4 +1,4 @@
-"""Configuration files that let Postfix and Dovecot run in one folder and on free ports."""
+"""Writes configuration files with which Postfix and Dovecot run in one folder and on free ports."""
 
 from dataclasses import dataclass
 from pathlib import Path

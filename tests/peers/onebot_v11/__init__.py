@@ -1,4 +1,5 @@
-"""A fake OneBot v11 implementation. Our adapter connects to it, or it connects to our adapter.
+"""A fake OneBot v11 implementation. The bot's adapter connects to it, or it connects to the bot's
+adapter.
 
 Where implementations differ, it behaves as NapCat does. The test in `tests/peers/koishi/` checks it
 with Koishi, a framework by other authors.

@@ -1,4 +1,4 @@
-"""Frames and calls that the peer records for tests."""
+"""Defines how the peer records frames and calls, so that tests can check them."""
 
 from dataclasses import dataclass
 from typing import Any

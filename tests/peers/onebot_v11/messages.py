@@ -1,4 +1,5 @@
-"""Message segments in JSON form, and CQ codes, an older text form of segments."""
+"""Makes message segments in JSON, and converts CQ codes, which are an older text form of
+segments."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""The connection of the fake implementation: frames, the log of frames, and faults."""
+"""Connects the fake implementation: it sends and receives frames, logs them, and applies faults."""
 
 import json
 import time
@@ -49,7 +49,8 @@ class OneBotPeer:
     log: list[WireFrame] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
-    """Why the application refused our handshakes, newest last."""
+    """The reasons why handshakes and connections failed, newest last. Either side may have
+    refused."""
     connections: int = 0
     """How many connections there have been, including the present one."""
     spoken_to: dict[int, float] = field(default_factory=dict)

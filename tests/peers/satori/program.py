@@ -1,4 +1,4 @@
-"""The Satori process: satori-python-server with one login, controlled by lines of JSON.
+"""Runs the Satori process: satori-python-server with one login, controlled by lines of JSON.
 
 A line on standard input is a command,
 ``{"do": "say" | "event" | "file" | "answer" | "hang_up", ...}``.

@@ -1,4 +1,4 @@
-"""Faults that a test can request: each replaces the normal answer to a call."""
+"""Defines faults that a test can request. Each fault replaces the normal answer to a call."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,4 +1,4 @@
-"""The HTTP side of the fake Bot API: long polling, multipart calls, files and faults."""
+"""Serves the fake Bot API over HTTP: long polling, multipart calls, files and faults."""
 
 import email
 import email.policy

@@ -1,4 +1,4 @@
-"""telegram-test-api, started by the test as a process.
+"""Starts telegram-test-api as a process.
 
 ``python -m tests.peers.telegram.relay`` installs it into this folder with npm.
 """

@@ -226,7 +226,7 @@ async def test_the_built_in_tools_report_a_missing_network(
 
 
 async def read_bytes(_ctx: AgentCtx, url: Any) -> str:
-    """Read an address in any of the types."""
+    """Read an address that is a text, bytes, or the only item of a set."""
     (text,) = url if isinstance(url, set | frozenset) else [url]
     return str(await _ctx.fs.fetch(text.decode() if isinstance(text, bytes) else text))
 

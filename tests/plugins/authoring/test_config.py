@@ -1,4 +1,5 @@
-"""A plugin's configuration: YAML and JSON files, hints for forms, and changes while it runs."""
+"""Tests of a plugin's configuration: YAML and JSON files, hints for forms, and changes while the
+plugin runs."""
 
 import os
 from pathlib import Path

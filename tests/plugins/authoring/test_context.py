@@ -1,4 +1,4 @@
-"""`AgentCtx`: what a handler can read about the chat, and how it sends to the chat."""
+"""With `AgentCtx`, a handler reads about its chat and sends to the chat."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -24,7 +24,7 @@ async def send_it(_ctx: AgentCtx, path: str) -> str:
 
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "made_a_path", "")
 async def made_a_path(_ctx: AgentCtx, way: str, path: str) -> str:
-    \"\"\"A plugin that makes a path of what the model wrote, in each way in.\"\"\"
+    \"\"\"Make a path from the text of the model, and use it in the given way.\"\"\"
     match way:
         case "read":
             return (await _ctx.fs.read(Path(path))).decode()
@@ -46,7 +46,7 @@ async def send_own(_ctx: AgentCtx, name: str) -> str:
 
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "send_fresh", "")
 async def send_fresh(_ctx: AgentCtx) -> str:
-    \"\"\"Send what was made just now.\"\"\"
+    \"\"\"Send a file that the plugin has just made.\"\"\"
     with tempfile.NamedTemporaryFile(suffix=".txt", delete=False) as file:
         file.write(b"fresh")
     await _ctx.send_file(file.name)
@@ -56,14 +56,14 @@ async def send_fresh(_ctx: AgentCtx) -> str:
 
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "get", "")
 async def get(_ctx: AgentCtx, path: str) -> str:
-    \"\"\"Where it is on the host.\"\"\"
+    \"\"\"Copy a file of the box to the host, and return its content.\"\"\"
     found = _ctx.fs.get_file(path)
     return found.read_text() if found.exists() else "nothing"
 
 
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "get_apart", "")
 async def get_apart(_ctx: AgentCtx, path: str) -> str:
-    \"\"\"In a thread, then in a task.\"\"\"
+    \"\"\"Call get_file in a thread, then in a task.\"\"\"
     found = await asyncio.to_thread(_ctx.fs.get_file, path)
 
     async def apart() -> None:
@@ -75,7 +75,7 @@ async def get_apart(_ctx: AgentCtx, path: str) -> str:
 
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "put", "")
 async def put(_ctx: AgentCtx, text: str) -> str:
-    \"\"\"Hand a file in.\"\"\"
+    \"\"\"Write two files into the shared folder, and call forward_file with one of them.\"\"\"
     (_ctx.fs.shared_path / "later.txt").write_text(text)
     now = _ctx.fs.shared_path / "now.txt"
     now.write_text(text)

@@ -1,4 +1,4 @@
-"""``ctx.show``: a message that is edited when a value changes. If the platform cannot edit
+"""``ctx.show`` sends a message and edits it when a value changes. If the platform cannot edit
 messages, one message with the final value is sent instead."""
 
 from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""The plugin object: its configuration, its stored values and its names."""
+"""Tests of the plugin object: its configuration, its stored values and its names."""
 
 from pathlib import Path
 from typing import Any

@@ -28,7 +28,7 @@ async def fill(_ctx: AgentCtx, name: str, size: int, then: str = "") -> str:
 
 @plugin.mount_sandbox_method(SandboxMethodType.TOOL, "get", "")
 async def get(_ctx: AgentCtx, path: str) -> int:
-    \"\"\"Have a copy of a file of the box.\"\"\"
+    \"\"\"Copy a file of the box to the host, and return its size.\"\"\"
     return _ctx.fs.get_file(path).stat().st_size
 """
 
@@ -110,7 +110,8 @@ def test_folders_and_links_are_counted_and_deleted(tmp_path: Path) -> None:
     age(room.folder)
     for path in room.folder.rglob("c"):
         os.utime(path, (0, 0), follow_symlinks=False)
-    for _ in range(3):  # when its last file is deleted, a folder counts as new
+    # Deleting the last file of a folder makes the folder new again. So each round needs new ages.
+    for _ in range(3):
         room_made(room)
         age(room.folder)
     room.make()

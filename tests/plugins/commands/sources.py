@@ -1,4 +1,4 @@
-"""Sources of plugins with commands, in the form that authors write them."""
+"""Contains the source code of plugins with commands, as authors write them."""
 
 ECHO = """
 @plugin.mount_command("echo", "Say it again.", aliases=["e", "复读"])

@@ -1,4 +1,5 @@
-"""A chat in which people type commands. Plugins and router are real; the platform is in memory."""
+"""Simulates a chat in which people type commands. The plugins and the command router are real; the
+platform is in memory."""
 
 import time
 from collections.abc import AsyncIterator, Callable

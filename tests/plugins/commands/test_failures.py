@@ -1,5 +1,5 @@
-"""Commands fail, replies must not look like commands to other bots, and many commands run at
-once."""
+"""Tests of commands that fail, of replies that must not look like commands to other bots, and of
+many commands at once."""
 
 from pathlib import Path
 

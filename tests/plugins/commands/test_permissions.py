@@ -1,4 +1,4 @@
-"""The permission to run a command: from the settings, the platform's roles and the chat's rules."""
+"""The settings, the platform's roles and the chat's rules decide who may run a command."""
 
 from pathlib import Path
 

@@ -203,7 +203,7 @@ async def test_a_secret_that_a_form_does_not_change_is_kept_also_when_items_move
         ({"LOUD": None}, "LOUD"),
     ],
 )
-async def test_a_wrong_value_gets_the_error_message_of_the_file(
+async def test_a_wrong_value_in_a_form_gets_the_same_error_as_in_the_file(
     registry: PluginRegistry, world: World, sent: dict[str, Any], place: str
 ) -> None:
     configurations = PluginConfigurations(registry)

@@ -83,7 +83,7 @@ async def think(_ctx: AgentCtx) -> str:
 
 
 async def hidden(_ctx: AgentCtx, count: Counted) -> str:
-    """Only in groups."""
+    """Return the count. The plugin offers this tool only in groups."""
     return str(count)
 
 
@@ -95,7 +95,7 @@ async def prompt(_ctx: AgentCtx) -> str:
 
 @plugin.mount_collect_methods()
 async def collect(_ctx: AgentCtx) -> list[Any]:
-    """Choose."""
+    """Choose the tools of a chat."""
     if _ctx.channel_type == "group":
         return [look, think, SandboxMethod(SandboxMethodType.TOOL, "hidden", "", hidden)]
     return [look]
@@ -103,20 +103,20 @@ async def collect(_ctx: AgentCtx) -> list[Any]:
 
 @plugin.mount_on_user_message()
 async def message(_ctx: AgentCtx, message: Any) -> MsgSignal | None:
-    """Hear."""
+    """Store the text of a message."""
     await plugin.store.set(chat_key=_ctx.chat_key, store_key="heard", value=str(message))
     return MsgSignal.CONTINUE
 
 
 @plugin.mount_on_system_message()
 async def system(_ctx: AgentCtx, text: str) -> None:
-    """Hear of a system line."""
+    """Log a system line."""
     logger.debug("{} {}", _ctx.chat_key, text)
 
 
 @plugin.mount_on_channel_reset()
 async def reset(_ctx: AgentCtx) -> None:
-    """Forget."""
+    """Delete the stored text."""
     await plugin.store.delete(chat_key=_ctx.chat_key, store_key="heard")
 
 
@@ -128,7 +128,7 @@ async def forever() -> None:
 
 @plugin.mount_init_method()
 async def init() -> None:
-    """Begin."""
+    """Start a task of each kind, and register two things that unloading must remove."""
     plugin.get_plugin_data_dir()
     asyncio.create_task(forever())  # noqa: RUF006 - plugins write this
     plugin.tasks.start(forever, name="everything's")
@@ -138,15 +138,15 @@ async def init() -> None:
 
 @plugin.on_enabled()
 async def enabled() -> None:
-    """Be enabled."""
+    """Do nothing when the plugin is enabled."""
 
 
 @plugin.on_disabled()
 async def disabled() -> None:
-    """Be disabled."""
+    """Do nothing when the plugin is disabled."""
 
 
 @plugin.mount_cleanup_method()
 async def cleanup() -> None:
-    """End."""
+    """Log that the plugin ends."""
     plugin.logger.debug("over")

@@ -1,4 +1,4 @@
-"""A module of the plugin."""
+"""A second module of the plugin. Unloading the plugin must remove this module too."""
 
 from collections.abc import Callable
 from typing import Any

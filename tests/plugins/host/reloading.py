@@ -70,8 +70,8 @@ async def grown_by_reloads(
     for _ in range(_AGAIN):
         if not grown:
             break
-        # If a count grew because something was made late, such as a thread of a pool, it does not
-        # grow again.
+        # Reload again, and drop each count that grows no further. Such a count grew because
+        # something was made late, for example a thread of a pool.
         before = after
         for _ in range(first):
             await reload()

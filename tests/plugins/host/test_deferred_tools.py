@@ -1,5 +1,5 @@
-"""The prompt does not show all tools in full: not the deferred ones, and not those of a plugin with
-a ``sleep_brief``."""
+"""The prompt does not show in full the deferred tools, and the tools of a plugin with a
+``sleep_brief``."""
 
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.tools.tool import Tool, Visibility

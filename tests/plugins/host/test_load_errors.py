@@ -104,7 +104,7 @@ except ImportError:
         ("plugin = None", "", "the module has no 'plugin'", "__init__.py:1", "write plugin ="),
     ],
 )
-async def test_a_caught_error_is_named_with_the_missing_plugin(
+async def test_if_the_plugin_object_is_missing_an_error_that_the_module_caught_is_named(
     world: World, init: str, inner: str, told: str, place: str, remedy: str
 ) -> None:
     world.write("bad/__init__.py", init)

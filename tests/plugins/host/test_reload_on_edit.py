@@ -32,7 +32,7 @@ async def test_a_saved_file_behind_a_link_is_loaded(tmp_path: Path) -> None:
     (world.data_dir / "plugins" / "cup").symlink_to(at_work)
     async with world.bot(watch_files=True, look_s=0.05) as registry:
         assert tools(registry) == ["f"]
-        await anyio.sleep(0.3)  # until the watch has begun
+        await anyio.sleep(0.3)  # in this time the watch begins
         (at_work / "__init__.py").write_text(plugin_source("cup", "g"))
         await until(lambda: tools(registry) == ["g"])
         (at_work / "__init__.py").write_text("def broken(:")

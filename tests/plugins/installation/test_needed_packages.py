@@ -1,4 +1,4 @@
-"""Nekro Agent's environment has some packages always. A plugin need not name them. The framework
+"""Nekro Agent's environment always has some packages. A plugin need not name them. The framework
 itself is never fetched."""
 
 import io
@@ -94,7 +94,7 @@ def test_names_that_are_always_available_are_not_packages_to_fetch(reader: Path)
     assert [str(each.requirement) for each in needs.declared] == ["httpx"]
 
 
-def test_for_a_plugin_of_our_own_kind_these_modules_are_not_added(reader: Path) -> None:
+def test_for_a_plugin_of_nekro_core_these_modules_are_not_added(reader: Path) -> None:
     (reader / "__init__.py").write_text("import json5\nfrom nekro_core.api.plugin import *\n")
     assert plugin_needs(reader, "local/reader").undeclared == ()
 
@@ -167,7 +167,8 @@ async def test_a_bot_runs_the_installed_plugin(reader: Path, index: Path, tmp_pa
 async def test_programs_that_a_plugin_starts_find_its_packages(
     reader: Path, index: Path, tmp_path: Path
 ) -> None:
-    """So if the plugin runs pip at each load, pip does not change the bot's environment."""
+    """A plugin may run pip at each load. This pip finds the packages too, so it does not change the
+    bot's environment."""
     make_wheel(index, "json5", "0.10")
     make_wheel(index, "nk_more", "1.0")
     pip = "subprocess.run([sys.executable, '-m', 'pip', 'install', 'json5'], check=True)"

@@ -1,4 +1,4 @@
-"""Plugins' requests to models: they are answered, counted, and limited by their turn."""
+"""Plugins' requests to models are answered, counted, and limited by the limits of the turn."""
 
 import json
 from collections.abc import Iterator

@@ -1,5 +1,4 @@
-"""A package index for tests: a folder with small wheels, and settings that let pip use only this
-folder."""
+"""Makes a package index for tests: a folder with small wheels. Lets pip use only this folder."""
 
 import hashlib
 import zipfile

@@ -1,4 +1,5 @@
-"""Webhooks are called through ASGI: who may call one, the limits of a call, and the answer."""
+"""Webhooks are called through ASGI. The tests check who may call one, the limits of a call, and the
+answer."""
 
 import json
 from collections.abc import AsyncIterator, Callable

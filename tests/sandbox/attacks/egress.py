@@ -82,7 +82,7 @@ async def socket_file(ground: Ground) -> GotThrough:
 ATTACKS = [
     Attack(
         number=1,
-        name="tcp out",
+        name="a TCP connection to the internet",
         act=guest(
             """
             began = time.monotonic()
@@ -99,7 +99,7 @@ ATTACKS = [
     Attack(number=3, name="datagrams to the host", act=host_datagrams, without=NO_NETWORK),
     Attack(
         number=3,
-        name="names and datagrams out",
+        name="names and datagrams to the internet",
         act=guest(
             """
             sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -108,7 +108,7 @@ ATTACKS = [
             """,
             2,
         ),
-        because="needs an internet; the row before tries the same defence",
+        because="needs an internet; the attack before tries the same defence",
     ),
     Attack(number=4, name="an abstract socket", act=abstract_socket, without=NO_NETWORK),
     Attack(

@@ -136,7 +136,7 @@ ATTACKS = [
     ),
     Attack(
         number=0,
-        name="a picture that has moved to the host",
+        name="a picture that redirects to the host",
         act=fetched(
             f"http://{OUTER}:{{port}}/to/http://127.0.0.1:{{port}}/moved",
             f"http://{OUTER}:{{port}}/to/http://{{own}}:{{port}}/moved",
@@ -145,13 +145,13 @@ ATTACKS = [
     ),
     Attack(
         number=0,
-        name="a picture of an allowed name that leads inside",
+        name="a picture of an allowed name with a private address",
         act=fetched(f"http://{INNER}:{{port}}/"),
         without=NAIVE,
     ),
     Attack(
         number=0,
-        name="words in a name that may not be reached",
+        name="data in a name that may not be looked up",
         act=fetched(f"http://{DENIED}:{{port}}/", denied=True),
         without=NAIVE,
     ),

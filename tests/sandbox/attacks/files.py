@@ -228,12 +228,12 @@ ATTACKS = [
             """,
             4,
         ),
-        because="every box of a backend shares it: its success would hurt the other rows",
+        because="every box of a backend shares this code: its success would hurt the other attacks",
         backends=frozenset({"jail"}),  # a container has no file of its supervisor
     ),
     Attack(
         number=8,
-        name="links under the host's operations",
+        name="links in paths that the host reads and writes",
         act=host_reads_and_writes(
             """
 os.symlink("/etc", "etc")
@@ -246,14 +246,14 @@ os.symlink("/run", "run")
             "passwd",
             "root/etc/x",
             "run/guest/x",
-            read_only=("loop",),  # only for reading, because a write would replace the link itself
+            read_only=("loop",),  # it is only read, because a write would replace the link itself
         ),
         without=NAIVE,
         spoils=True,
     ),
     Attack(
         number=9,
-        name="other ways to the same",
+        name="other paths that lead out of the box",
         act=host_reads_and_writes(
             "",
             "/proc/self/root/etc/passwd",
@@ -272,14 +272,14 @@ os.symlink("/run", "run")
     ),
     Attack(
         number=10,
-        name="an archive with everything",
+        name="an archive with every hostile entry",
         act=hostile_archive,
         without=NAIVE,
         spoils=True,
     ),
     Attack(
         number=11,
-        name="what is no regular file",
+        name="files that are not regular files",
         act=host_reads_and_writes(
             """
 os.mkfifo("fifo")
@@ -298,7 +298,7 @@ os.symlink("/dev/zero", "zero")
     ),
     Attack(
         number=12,
-        name="where there is no place for a file",
+        name="paths at which no file can be",
         act=host_reads_and_writes(
             "open('file', 'w').close()",
             "file/below",
@@ -337,14 +337,14 @@ os.symlink("/dev/zero", "zero")
     ),
     Attack(
         number=13,
-        name="20 TB of holes",
+        name="20 TB of holes in files",
         act=terabytes_of_holes,
-        because="it is the supervisor that leaves the holes out",
+        because="the supervisor leaves the holes out, and the test cannot switch this off",
         spoils=True,
     ),
     Attack(
         number=14,
-        name="mounting and its kin",
+        name="mounting, chroot and devices",
         act=guest(
             """
             fails(lambda: os.mknod("dev", 0o600 | 0o020000, os.makedev(1, 1)))
@@ -357,11 +357,11 @@ os.symlink("/dev/zero", "zero")
             """,
             12,
         ),
-        because="without capabilities they fail too; the next row takes some first",
+        because="without capabilities they fail too; the next attack takes some first",
     ),
     Attack(
         number=14,
-        name="mounting in a namespace of its own",
+        name="mounting in a new namespace",
         act=guest(
             """
             def mount():

@@ -71,7 +71,7 @@ async def _box_of(ground: Ground, image: str) -> Box:
 ATTACKS = [
     Attack(
         number=0,
-        name="which machine it is",
+        name="data that identify the machine",
         act=guest(
             """
             paths = ["/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/hostname", "/etc/machine-id",
@@ -99,7 +99,7 @@ ATTACKS = [
     ),
     Attack(
         number=0,
-        name="whose machine it is",
+        name="paths that show the owner of the machine",
         act=whose_machine,
         without=Without(defences=JailDefences(own_paths=False)),
         backends=frozenset({"jail"}),  # a container has only its image's files

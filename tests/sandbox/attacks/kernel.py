@@ -1,4 +1,4 @@
-"""Attacks that look out of the box, and attacks on the kernel's interfaces."""
+"""Attacks that try to see what is outside of the box, and attacks on the kernel's interfaces."""
 # ruff: noqa: E501 - the code of an attack reads best on one line
 
 from pathlib import Path
@@ -33,8 +33,8 @@ ATTACKS = [
             """,
             9,
         ),
-        because="its namespace of processes cannot be taken away: kill(-1) would reach the host",
-        spoils=True,  # a shared box has processes of other rows
+        because="the test cannot switch the process namespace off: kill(-1) would reach the host",
+        spoils=True,  # In a shared box, processes of other attacks may run.
     ),
     Attack(
         number=28,
@@ -69,7 +69,7 @@ ATTACKS = [
     ),
     Attack(
         number=29,
-        name="last to be killed for memory",
+        name="protecting itself from the out-of-memory killer",
         act=guest(
             'fails(lambda: os.write(os.open("/proc/self/oom_score_adj", os.O_WRONLY), b"-1000"))'
         ),
@@ -81,7 +81,7 @@ ATTACKS = [
         act=guest(
             """
             holds(not any("CANARY" in name for name in os.environ), os.environ)
-            # The run itself is not dumpable, so only a program of its own may read this.
+            # The run is not dumpable, so it cannot read this file of its own process. A program can.
             read = subprocess.run(["cat", "/proc/self/environ"], capture_output=True, text=True)
             holds(read.stdout and "CANARY" not in read.stdout, "a secret")
             """,
@@ -99,7 +99,7 @@ ATTACKS = [
             holds(len(set(found) - known) <= 1, found)
             """
         ),
-        because="they are closed by Python's own subprocess and again by the supervisor",
+        because="Python's subprocess closes them, and then the supervisor closes them again",
     ),
     Attack(
         number=31,
@@ -113,7 +113,7 @@ ATTACKS = [
             """,
             3,
         ),
-        because="it is not dumpable either: the next row traces a process that is",
+        because="the supervisor is not dumpable, so a second defence holds; the next attack traces a dumpable process",
     ),
     Attack(
         number=31,
@@ -149,7 +149,7 @@ ATTACKS = [
     ),
     Attack(
         number=33,
-        name="privileges by a file",
+        name="privileges from a setuid file",
         act=guest(
             """
             import shutil
@@ -204,7 +204,7 @@ ATTACKS = [
     ),
     Attack(
         number=22,
-        name="memory that nobody maps",
+        name="memory outside of processes (memfd, System V IPC)",
         act=guest(
             """
             fails(lambda: os.memfd_create("x"), errno.ENOSYS, errno.EPERM)
@@ -218,7 +218,7 @@ ATTACKS = [
     ),
     Attack(
         number=0,
-        name="interfaces that kernels were entered by",
+        name="system calls that known kernel exploits used",
         act=guest(
             """
             # perf_event_open, userfaultfd, io_uring_setup, bpf, keyctl, add_key, init_module, kexec_load
@@ -232,7 +232,7 @@ ATTACKS = [
     ),
     Attack(
         number=0,
-        name="calls that nobody named",
+        name="system calls that the filter does not list",
         act=guest(
             """
             # io_setup, io_destroy, get_mempolicy, move_pages, io_pgetevents, cachestat, statmount, listmount
@@ -247,7 +247,7 @@ ATTACKS = [
     ),
     Attack(
         number=0,
-        name="the other set of system calls",
+        name="x32 system calls",
         act=guest(
             """
             child = os.fork()

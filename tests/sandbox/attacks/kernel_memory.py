@@ -159,7 +159,7 @@ async def by_commands(ground: Ground) -> GotThrough:
 ATTACKS = [
     _row("400 MB in sockets", STREAMS),
     _row("400 MB in connections", TCP),
-    _row("400 MB of senders that are gone", DATAGRAMS),
+    _row("400 MB from senders that have ended", DATAGRAMS),
     _row("400 MB in sockets that nobody has open", IN_FLIGHT, alone=True),
     Attack(
         number=22,

@@ -28,8 +28,8 @@ TIMEOUT, MEMORY = StopReason.TIMEOUT, StopReason.OUT_OF_MEMORY
 DIED, ERROR = StopReason.DIED, StopReason.ERROR
 NO_LIMITS = Without(defences=JailDefences(limits=False))
 NO_TIME_LIMIT = Without(limits=(("seconds", 3600.0),))
-BOUNDED_ROW = "its success would hurt the machine; a bounded row tries the same defence"
-ONLY_ITSELF = "it hurts only its own run: there is nothing to take away"
+BOUNDED_ROW = "its success would hurt the machine; a bounded attack tries the same defence"
+ONLY_ITSELF = "it hurts only its own run: there is no defence to switch off"
 
 FORKS = """
 children = []
@@ -227,12 +227,12 @@ async def broken_interpreter(ground: Ground) -> GotThrough:
 def _bombs() -> list[Attack]:
     rows = (
         (15, "fork bomb of daemons", "while True:\n    try:\n        if not os.fork(): os.setsid()\n    except OSError: pass", {TIMEOUT, MEMORY}),
-        (22, "threads", "while True:\n    try: threading.Thread(target=time.sleep, args=(99,)).start()\n    except RuntimeError: pass", {TIMEOUT, MEMORY}),
-        (22, "pipes", "kept = []\nwhile True:\n    try: kept.append(os.pipe())\n    except OSError: pass", {TIMEOUT}),
+        (22, "threads without end", "while True:\n    try: threading.Thread(target=time.sleep, args=(99,)).start()\n    except RuntimeError: pass", {TIMEOUT, MEMORY}),
+        (22, "pipes without end", "kept = []\nwhile True:\n    try: kept.append(os.pipe())\n    except OSError: pass", {TIMEOUT}),
         (13, "a million files", "for n in range(10**7): os.mknod(f'{n}')", {MEMORY, TIMEOUT, ERROR}),
-        (25, "flood", "while True: os.write(1, b'x' * 65536)", {TIMEOUT}),
+        (25, "a flood of output", "while True: os.write(1, b'x' * 65536)", {TIMEOUT}),
         (25, "one line of a gigabyte", "while True: sys.stdout.write('x' * 10**6)", {TIMEOUT, MEMORY}),
-        (25, "flood of both", "threading.Thread(target=lambda: [sys.stderr.write('y' * 9999) for _ in iter(int, 1)]).start()\nwhile True: print('x' * 9999)", {TIMEOUT}),
+        (25, "a flood of output and errors", "threading.Thread(target=lambda: [sys.stderr.write('y' * 9999) for _ in iter(int, 1)]).start()\nwhile True: print('x' * 9999)", {TIMEOUT}),
     )  # fmt: skip
     return [
         Attack(number=number, name=name, act=bomb(code, *stops), because=BOUNDED_ROW, spoils=True)
@@ -246,11 +246,15 @@ def _endless() -> list[Attack]:
         "signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 64))\ntime.sleep(99)"
     )
     rows = (
-        (18, "a loop", "while True: pass"),
-        (19, "signals ignored", ignored),
-        (19, "stopped", "os.kill(os.getpid(), signal.SIGSTOP)"),
-        (19, "not dumpable", "libc.prctl(4, 0, 0, 0, 0)\ntime.sleep(99)"),
-        (23, "a regular expression", "import re\nre.match('(a+)+$', 'a' * 99 + 'b')"),
+        (18, "an endless loop", "while True: pass"),
+        (19, "a run that ignores all signals", ignored),
+        (19, "a run that stops itself", "os.kill(os.getpid(), signal.SIGSTOP)"),
+        (19, "a run that is not dumpable", "libc.prctl(4, 0, 0, 0, 0)\ntime.sleep(99)"),
+        (
+            23,
+            "a regular expression that takes forever",
+            "import re\nre.match('(a+)+$', 'a' * 99 + 'b')",
+        ),
     )
     return [
         Attack(
@@ -289,7 +293,7 @@ async def all_watches(ground: Ground) -> GotThrough:
 ATTACKS = [
     Attack(
         number=13,
-        name="files of commands, without end",
+        name="files of commands without end",
         act=files_of_commands,
         because=BOUNDED_ROW,
         spoils=True,
@@ -328,14 +332,14 @@ ATTACKS = [
     ),
     Attack(
         number=17,
-        name="memory in pieces",
+        name="memory without end, in pieces",
         act=ends("x = []\nwhile True: x.append(bytearray(10**6))", MEMORY),
         because=BOUNDED_ROW,
         spoils=True,
     ),
     Attack(
         number=17,
-        name="memory at once",
+        name="100 GB of memory at once",
         act=bomb("bytearray(10**11)", MEMORY, ERROR, seconds=8),
         because=BOUNDED_ROW,
         spoils=True,
@@ -346,13 +350,19 @@ ATTACKS = [
         number=20,
         name="a daemon",
         act=daemon,
-        because="it is the supervisor that kills",
+        because="the supervisor kills it, and the test cannot switch this off",
         spoils=True,
     ),
-    Attack(number=21, name="processor hogs", act=hogs, because="a matter of degree", spoils=True),
+    Attack(
+        number=21,
+        name="processor hogs",
+        act=hogs,
+        because="its success is a matter of degree: boxes share the processors",
+        spoils=True,
+    ),
     Attack(
         number=22,
-        name="limits are raised again",
+        name="raising the limits",
         act=guest(
             """
             for name in ("RLIMIT_NPROC", "RLIMIT_DATA", "RLIMIT_AS", "RLIMIT_NOFILE", "RLIMIT_CORE"):
@@ -368,19 +378,19 @@ ATTACKS = [
     ),
     Attack(
         number=22,
-        name="descriptors run out",
+        name="taking all descriptors",
         act=guest(
             """
             kept = []
             fails(lambda: [kept.append(os.open("/", os.O_RDONLY)) for _ in range(100000)], errno.EMFILE)
             """
         ),
-        because="the supervisor's own bound; the one on processes shows that such bounds hold",
+        because="this limit is set by the supervisor; the attacks with many processes show that such limits hold",
         spoils=True,
     ),
     Attack(
         number=22,
-        name="all of a user's inotify",
+        name="taking all inotify instances of a user",
         act=all_watches,
         # Without its defence, the attack succeeds only as an ordinary user: under root every box
         # has its own user id, and the kernel has a limit for each.
@@ -390,7 +400,7 @@ ATTACKS = [
     ),
     Attack(
         number=23,
-        name="a number too large",
+        name="computing a huge number",
         act=bomb("10 ** 10 ** 8", TIMEOUT, MEMORY),
         because=ONLY_ITSELF,
         spoils=True,
@@ -409,7 +419,7 @@ ATTACKS = [
         because=ONLY_ITSELF,
         spoils=True,
     ),
-    Attack(number=24, name="ways to die", act=labelled, because=ONLY_ITSELF, spoils=True),
+    Attack(number=24, name="different ways to die", act=labelled, because=ONLY_ITSELF, spoils=True),
     Attack(
         number=24,
         name="signals to the supervisor and to everyone",
@@ -435,7 +445,7 @@ ATTACKS = [
     Attack(number=26, name="output of any bytes", act=any_bytes, because=ONLY_ITSELF),
     Attack(
         number=27,
-        name="an interpreter taken apart",
+        name="a broken interpreter",
         act=broken_interpreter,
         because=ONLY_ITSELF,
         spoils=True,

@@ -32,7 +32,9 @@ class AttackSuite:
     test."""
 
     @pytest.mark.parametrize("attack", TABLE, ids=ids(TABLE))
-    async def test_the_box_holds(self, outcomes: Mapping[Attack, Outcome], attack: Attack) -> None:
+    async def test_the_attack_gets_nothing_through(
+        self, outcomes: Mapping[Attack, Outcome], attack: Attack
+    ) -> None:
         outcome = outcomes.get(attack)
         if outcome is None:
             pytest.skip("not for this backend")

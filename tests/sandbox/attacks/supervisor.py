@@ -1,4 +1,5 @@
-"""Attacks with the messages that a guest sends to the host, and with the host's answers."""
+"""Attacks on the link between guest and host: the guest forges messages, and misuses the answers
+that it gets."""
 # ruff: noqa: E501 - the code of an attack reads best on one line
 
 import threading
@@ -19,7 +20,9 @@ from tests.sandbox.attacks.attack import (
 )
 from tests.sandbox.run_code import Tools, play
 
-PARSER = "it is our parser that refuses; tests/sandbox/attacks/fuzz.py tries it without a box"
+PARSER = (
+    "the host's parser refuses it; tests/sandbox/attacks/fuzz.py tests the parser without a box"
+)
 
 FRAME = """
 import os, struct, time
@@ -38,25 +41,34 @@ FORGED = (
     ("not json", 'raw(CALL, 1, b"{{{")'),
     ("not utf-8", 'raw(CALL, 1, b\'["tool", ["\\xff"], {}]\')'),
     ("not a call", 'raw(CALL, 1, b\'{"name": "tool"}\')'),
-    ("no name", "raw(CALL, 1, b'[1, [], {}]')"),
-    ("NaN", "raw(CALL, 1, b'[\"tool\", [NaN], {}]')"),
-    ("infinity by size", "raw(CALL, 1, b'[\"tool\", [1e999], {}]')"),
-    ("a huge number", "raw(CALL, 1, b'[\"tool\", [' + b'9' * 100000 + b'], {}]')"),
-    ("deep", "raw(CALL, 1, b'[\"tool\", ' + b'[' * 100000 + b']' * 100000 + b', {}]')"),
-    ("rather deep", "raw(CALL, 1, b'[\"tool\", ' + b'[' * 200 + b']' * 200 + b', {}]')"),
-    ("a key twice", 'raw(CALL, 1, b\'["tool", [], {"a": 1, "a": 2}]\')'),
-    ("a piece outside", 'raw(CALL, 1, b\'["tool", [{"$b": [0, 9]}], {}]\', b"x")'),
-    ("a piece before", 'raw(CALL, 1, b\'["tool", [{"$b": [-1, 1]}], {}]\', b"x")'),
-    ("a strange mark", 'raw(CALL, 1, b\'["tool", [{"$x": 1}], {}]\')'),
-    ("a number in use", "for _ in range(2): raw(CALL, 1, b'[\"slow\", [], {}]')"),
+    ("a call without a name", "raw(CALL, 1, b'[1, [], {}]')"),
+    ("NaN in a call", "raw(CALL, 1, b'[\"tool\", [NaN], {}]')"),
+    ("a number too large for a float", "raw(CALL, 1, b'[\"tool\", [1e999], {}]')"),
+    ("a number of 100,000 digits", "raw(CALL, 1, b'[\"tool\", [' + b'9' * 100000 + b'], {}]')"),
+    (
+        "100,000 nested lists",
+        "raw(CALL, 1, b'[\"tool\", ' + b'[' * 100000 + b']' * 100000 + b', {}]')",
+    ),
+    ("200 nested lists", "raw(CALL, 1, b'[\"tool\", ' + b'[' * 200 + b']' * 200 + b', {}]')"),
+    ("an object with a key twice", 'raw(CALL, 1, b\'["tool", [], {"a": 1, "a": 2}]\')'),
+    ("bytes beyond the end of the body", 'raw(CALL, 1, b\'["tool", [{"$b": [0, 9]}], {}]\', b"x")'),
+    (
+        "bytes before the start of the body",
+        'raw(CALL, 1, b\'["tool", [{"$b": [-1, 1]}], {}]\', b"x")',
+    ),
+    ("an unknown mark in a value", 'raw(CALL, 1, b\'["tool", [{"$x": 1}], {}]\')'),
+    ("a call number that is in use", "for _ in range(2): raw(CALL, 1, b'[\"slow\", [], {}]')"),
     ("a text too long", "raw(CALL, 1, text_length=2**31)"),
     ("a body too long", "raw(CALL, 1, body_length=2**32 - 1)"),
-    ("an unknown kind", "raw(99)"),
-    ("a result of its own", 'raw(19, 0, b\'{"stop":"finished"}\')'),
-    ("a file", "raw(20, 1, b'{}')"),
-    ("done with a body", 'raw(DONE, 1, b"1", b"x")'),
+    ("an unknown kind of frame", "raw(99)"),
+    ("a forged RESULT frame", 'raw(19, 0, b\'{"stop":"finished"}\')'),
+    ("a forged FILE_DONE frame", "raw(20, 1, b'{}')"),
+    ("a DONE frame with a body", 'raw(DONE, 1, b"1", b"x")'),
     ("an end that is not json", 'raw(END, 0, b"nonsense")'),
-    ("an end that is the host's", 'raw(END, 0, b\'{"stop":"timeout","error":"x"}\')'),
+    (
+        "an end with a reason that only the host gives",
+        'raw(END, 0, b\'{"stop":"timeout","error":"x"}\')',
+    ),
 )
 STRANGE_NAMES = ("__class__", "tool.__globals__", "_private", "other", "a.b.c", "tool\\u0000", "")
 
@@ -204,7 +216,7 @@ async def box_killed_during_a_call(ground: Ground) -> GotThrough:
 
 ATTACKS = [
     *(Attack(number=36, name=name, act=forged(code), because=PARSER) for name, code in FORGED),
-    Attack(number=37, name="names that it was not given", act=strange_names, because=PARSER),
+    Attack(number=37, name="tools that the run was not given", act=strange_names, because=PARSER),
     Attack(number=38, name="objects of the host", act=host_objects, because=PARSER),
     Attack(
         number=39,
@@ -220,22 +232,23 @@ ATTACKS = [
     ),
     Attack(
         number=39,
-        name="calls of many threads, back into the box",
+        name="many calls at once that use the box again",
         act=many_at_once,
-        because="a matter of locks, not of a defence",
+        because="locks decide this, and not a defence that can be switched off",
     ),
     Attack(
         number=39,
         name="a box that dies during a call",
         act=box_killed_during_a_call,
-        because="a matter of locks, not of a defence",
+        because="locks decide this, and not a defence that can be switched off",
     ),
     Attack(
         number=0,
         name="pretending to be the supervisor",
         act=guest(
             """
-            # Whatever a run has open leads to its own end of its own pair, never to the host's.
+            # A run has one open socket, number 3, which leads to the supervisor. No open file of
+            # a run leads to the host.
             for number in range(4, 64):
                 try:
                     os.fstat(number)
@@ -245,6 +258,6 @@ ATTACKS = [
             print("held")
             """
         ),
-        because="it is the supervisor that closes them",
+        because="the supervisor closes these files, and the test cannot switch this off",
     ),
 ]

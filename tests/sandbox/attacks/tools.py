@@ -1,4 +1,5 @@
-"""Attacks through the eight tools, and through commands during a run."""
+"""Attacks through the eight tools of the workbench, and through commands that run beside a run of
+code."""
 
 import contextlib
 import json
@@ -192,13 +193,17 @@ def beside_a_command(code: str, held: int) -> Callable[[Ground], Awaitable[GotTh
 ATTACKS = [
     Attack(number=8, name="another owner's box", act=other_owners, without=NAIVE),
     Attack(
-        number=10, name="a transfer with everything", act=hostile_pieces, without=NAIVE, spoils=True
+        number=10,
+        name="a transfer with every hostile entry",
+        act=hostile_pieces,
+        without=NAIVE,
+        spoils=True,
     ),
     Attack(number=40, name="names that a shell would read", act=literal, without=NAIVE),
     Attack(number=42, name="what looks like a result", act=looks_like_a_result, without=NAIVE),
     Attack(
         number=0,
-        name="looking into the keeper of commands",
+        name="reading the executor of commands",
         act=beside_a_command(
             """
 for pid in [int(n) for n in os.listdir("/proc") if n.isdigit() and int(n) != os.getpid()]:
@@ -213,12 +218,12 @@ print("held")
 """,
             1,
         ),
-        because="it is not dumpable: that is its own doing",
+        because="the executor makes itself not dumpable, and the test cannot switch this off",
         spoils=True,
     ),
     Attack(
         number=0,
-        name="killing the keeper of commands",
+        name="killing the executor of commands",
         act=beside_a_command(
             """
 for pid in [int(n) for n in os.listdir("/proc") if n.isdigit()]:

@@ -186,8 +186,13 @@ async def _tried(here: World, name: str) -> GotThrough:
 
 
 ATTACKS = [
-    Attack(number=5, name="names beside the allowed", act=other_names, without=Without()),
-    Attack(number=5, name="a name that moves inside", act=inner_addresses, without=Without()),
+    Attack(number=5, name="other names than the allowed one", act=other_names, without=Without()),
+    Attack(
+        number=5,
+        name="an allowed name whose address becomes private",
+        act=inner_addresses,
+        without=Without(),
+    ),
     Attack(
         number=41,
         name="a port of the host in a preview",

@@ -1,4 +1,4 @@
-"""The parts of the docker backend that need no engine."""
+"""Tests of those parts of the docker backend that need no engine."""
 
 import io
 import os

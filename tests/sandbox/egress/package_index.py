@@ -1,4 +1,4 @@
-"""An index of one package on loopback, in the form that pip reads (PEP 503)."""
+"""Serves an index of one package on loopback, in the form that pip reads (PEP 503)."""
 
 import base64
 import csv

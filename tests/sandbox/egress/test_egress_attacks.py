@@ -1,4 +1,5 @@
-"""Row 5 of the attack table: spellings of names, kinds of addresses, and changing DNS answers."""
+"""Tests of row 5 of the table of attacks (docs/attacks.md): spellings of names, kinds of addresses,
+and DNS answers that change."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Egress of real boxes: the operator allows one of two boxes to reach a package index."""
+"""The operator allows one of two real boxes to reach a package index."""
 
 import socket
 from collections.abc import AsyncIterator

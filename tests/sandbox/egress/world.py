@@ -1,5 +1,5 @@
-"""A fake box whose egress port is a listener on loopback, and a fake internet whose servers are on
-loopback."""
+"""Makes a fake box whose egress port is a listener on loopback, and a fake internet whose servers
+are on loopback."""
 
 import asyncio
 import ipaddress

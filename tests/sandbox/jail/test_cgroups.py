@@ -1,5 +1,5 @@
-"""The kernel's limits for a whole box: where a cgroup can be made, what it contains, and the
-messages at a limit."""
+"""A cgroup sets the kernel's limits for a whole box. The tests check where a cgroup can be made,
+what it contains, and the messages at a limit."""
 
 import os
 from collections.abc import Callable

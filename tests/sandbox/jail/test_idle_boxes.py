@@ -55,7 +55,7 @@ async def test_dropped_globals_leave_nothing_behind(jail: Backend, box: Box) -> 
     await run.feed("x = bytearray(b'x') * 40_000_000\n", 1)
     assert (await run.finish()).globals_kept
     await anyio.sleep(1)
-    assert len(inside(jail, box)) == 2  # the supervisor and the stopped interpreter
+    assert len(inside(jail, box)) == 2  # these are the supervisor and the stopped interpreter
     box.drop_globals()
     supervisor = await until_at_rest(jail, box)
     assert process_tree.usage([supervisor]).memory_bytes < 7 * _MB
@@ -68,7 +68,7 @@ async def test_the_executor_ends_after_a_command_unless_a_process_is_left(
     await until_at_rest(jail, box)
     left = int((await box.execute("sleep 60 & echo $!")).stdout.text)
     await anyio.sleep(1.5)
-    assert len(inside(jail, box)) >= 3  # the supervisor, the executor and `sleep`
+    assert len(inside(jail, box)) >= 3  # these are the supervisor, the executor and `sleep`
     assert (await box.execute(f"kill {left}")).exit_code == 0
     await until_at_rest(jail, box)
 

@@ -1,4 +1,5 @@
-"""Invalid frames: a supervisor sends them to the host, and a run sends them to its supervisor."""
+"""A supervisor sends invalid frames to the host, and a run sends invalid frames to its
+supervisor."""
 
 import json
 import os

@@ -1,5 +1,5 @@
-"""A short run of the fuzzers that ``make attack`` runs for longer, and frames of a hostile
-supervisor."""
+"""Runs the fuzzers for a short time; ``make attack`` runs them for longer. Also tests frames of a
+hostile supervisor."""
 
 import contextvars
 

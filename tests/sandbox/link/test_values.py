@@ -1,4 +1,4 @@
-"""Decoding values from a guest and encoding values for it, without a box."""
+"""Values from a guest are decoded, and values for a guest are encoded. These tests need no box."""
 
 import contextlib
 import json

@@ -1,4 +1,5 @@
-"""The workers that answer calls: each job runs in its own context and can be cancelled alone."""
+"""Workers answer calls. Each of their jobs runs in its own context, and can be cancelled without
+the others."""
 
 from collections.abc import AsyncIterator
 from contextvars import ContextVar, copy_context

@@ -1,4 +1,4 @@
-"""Boxes in memory, without processes. They have the methods that `NamedBoxes` uses."""
+"""Makes boxes in memory, without processes. They have the methods that `NamedBoxes` uses."""
 
 import io
 import tarfile

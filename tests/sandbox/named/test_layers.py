@@ -151,6 +151,6 @@ async def test_the_stored_files_of_all_boxes_are_limited(tmp_path: Path) -> None
     assert await storage.records("tom") == {}
     await storage.forget("mei", "b")
     await storage.save("tom", "c", boxes[2], SavedState())
-    again = FolderStorage(tmp_path, most_bytes=80_000)  # after a restart
+    again = FolderStorage(tmp_path, most_bytes=80_000)  # this is the storage after a restart
     with pytest.raises(OSError, match="together"):
         await again.save("mei", "b", boxes[1], SavedState())

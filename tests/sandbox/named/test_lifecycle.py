@@ -1,4 +1,5 @@
-"""Named boxes from their first use to their end, with sleep and death, on a clock that tests set.
+"""Tests of named boxes from their first use to their end, with sleep and death. The tests set the
+clock.
 
 The boxes are in memory here. `tests/sandbox/tools` tests real boxes.
 """
@@ -413,11 +414,11 @@ async def test_a_changed_box_is_saved_after_a_short_time_and_an_unchanged_one_is
         with anyio.fail_after(30):
             while not [*world.folder.glob("*/default.tar")]:
                 await anyio.sleep(0.01)
-        await world.lin.save()  # waits for a save that may be under way
+        await world.lin.save()  # this waits for a save that may be under way
     await world.read()
     await world.keeper.look()
     assert box.exports == 1
-    world.begin()  # as after a kill
+    world.begin()  # the process starts again, as after a kill
     assert await world.read() == "milk"
 
 
@@ -471,7 +472,7 @@ async def test_a_save_that_was_cancelled_is_done_again(world: World) -> None:
         tasks.cancel_scope.cancel()
     assert named.changed
     await world.lin.save()
-    world.begin()  # as after a kill
+    world.begin()  # the process starts again, as after a kill
     assert await world.read() == "milk"
 
 

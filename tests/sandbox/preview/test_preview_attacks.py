@@ -1,4 +1,5 @@
-"""Row 41 of the attack table: host names, headers, framing of HTTP messages, slow peers."""
+"""Tests of row 41 of the table of attacks (docs/attacks.md): host names, headers, the framing of
+HTTP messages, and slow peers."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""The preview of a server in a real box, before and after the box's sleep and at its end."""
+"""A preview shows a server in a real box, before and after the sleep of the box and at its end."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

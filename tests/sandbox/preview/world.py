@@ -1,4 +1,5 @@
-"""A web server with previews and the bot's page, and fake boxes whose servers are on loopback."""
+"""Runs a web server with previews and the bot's page, and fake boxes whose servers are on
+loopback."""
 
 import asyncio
 import socket
@@ -125,7 +126,8 @@ async def world(settings: PreviewSettings | None = None) -> AsyncIterator[World]
             try:
                 await front(scope, receive, send)
             except (ClientDisconnected, asyncio.CancelledError):
-                raise  # the web server's own errors for a closed connection and for its end
+                # these are the web server's own errors for a closed connection and for its end
+                raise
             except BaseException as error:
                 errors.append(error)
                 raise

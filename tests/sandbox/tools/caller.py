@@ -1,4 +1,4 @@
-"""A caller of the tools, and a source of boxes for it."""
+"""Defines a caller of the tools and the source of its boxes."""
 
 import json
 from dataclasses import replace

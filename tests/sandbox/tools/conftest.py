@@ -1,4 +1,4 @@
-"""Boxes for the tests of the tools. Each module has a fixture ``backend``."""
+"""Fixtures: boxes for the tests of the tools. Each module has a fixture ``backend``."""
 
 import secrets
 import time

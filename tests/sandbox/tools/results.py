@@ -1,4 +1,4 @@
-"""The results of the tools on every backend. A backend's tests subclass `ToolResults`.
+"""Tests of the results of the tools, for every backend. A backend's tests subclass `ToolResults`.
 
 The first part compares results with their exact text. The tools were designed from a sketch that
 had faults. The second part has a regression test for each of these faults. The number in the test's

@@ -47,7 +47,7 @@ def fits(value: Any, schema: dict[str, Any]) -> bool:
     st.dictionaries(st.sampled_from(KEYS), STRANGE, max_size=6) | STRANGE,
 )
 @settings(max_examples=100, deadline=None)
-def test_any_input_has_one_result(tool: str, given_: Any) -> None:
+def test_every_tool_returns_one_result_for_any_input(tool: str, given_: Any) -> None:
     source = MemorySource()
     source.images = ()
     keeper = NamedBoxes(source, NOWHERE, NamedBoxLimits(), clock=Clock())

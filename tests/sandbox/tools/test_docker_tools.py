@@ -1,4 +1,4 @@
-"""The eight tools on containers of a real Docker engine."""
+"""The eight tools work on containers of a real Docker engine."""
 
 import pytest
 

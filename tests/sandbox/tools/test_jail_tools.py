@@ -1,4 +1,4 @@
-"""The eight tools on the jail."""
+"""The eight tools work on boxes of the jail."""
 
 import pytest
 

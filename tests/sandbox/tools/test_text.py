@@ -1,4 +1,4 @@
-"""Slices of files as text, also if they cut a character."""
+"""A slice of a file becomes text, even if the slice cuts a character."""
 
 import pytest
 from hypothesis import example, given

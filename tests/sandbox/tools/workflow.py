@@ -1,5 +1,5 @@
-"""The example of the tools' design document: build two halves of an application in two sandboxes,
-combine them, and open the result."""
+"""Tests the example of the tools' design document: two halves of an application are built in two
+sandboxes, combined, and opened."""
 
 import json
 import secrets

@@ -1,5 +1,5 @@
-"""The decision of the system call filter, computed for every call number in the way of the
-kernel."""
+"""The tests compute the decision of the system call filter for every call number, as the kernel
+does."""
 
 import errno
 import os
@@ -101,7 +101,7 @@ def test_some_calls_are_refused_because_of_their_arguments(machine: str) -> None
 
 @machines
 def test_clone3_is_reported_as_missing_so_that_glibc_uses_clone(machine: str) -> None:
-    assert judged(machine, 435)[0] == NONE  # clone3
+    assert judged(machine, 435)[0] == NONE  # 435 is clone3
 
 
 @machines

@@ -1,4 +1,5 @@
-"""Test sets for the tool search: queries with the tool that each should find, and the tools.
+"""Reads the test sets for the tool search. A set has queries, each with the tool that it should
+find, and the tools.
 
 Different authors wrote the tools (discovery_tools.toml) and the queries (discovery_queries.toml).
 The queries were written before the search had its ranking, so they do not favour it. Each later set

@@ -185,7 +185,7 @@ def test_a_name_that_is_not_in_the_lexicon_is_found_in_the_other_script() -> Non
     index = ToolIndex(tool_set(tools).named)
     assert first_three(index, "フロブニッツに聞いて")[0] == "one"
     assert first_three(index, "zurblen")[0] == "zwei"
-    assert first_three(index, "ケト") == []  # too short to be recognized
+    assert first_three(index, "ケト") == []  # this word is too short to be recognized
 
 
 def test_a_tool_that_matches_all_words_ranks_above_one_that_matches_one_word_often() -> None:
@@ -326,7 +326,8 @@ def test_any_description_becomes_one_short_line(description: str, name: str) -> 
     (line,) = deferred_lines([(name, named)])
     assert "\n" not in line
     assert line.startswith((name, "some: 1 more"))
-    most = max(LINE_TOKENS, CJK_TOKENS + 3)  # 3 for the colon, the ellipsis and the end of the line
+    # 3 tokens are for the colon, the ellipsis and the line end
+    most = max(LINE_TOKENS, CJK_TOKENS + 3)
     assert estimate_tool_tokens(line) <= most + estimate_tool_tokens(name, name=True)
 
 

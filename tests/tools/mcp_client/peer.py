@@ -1,4 +1,5 @@
-"""An MCP server over stdin and stdout in plain Python. Its argument selects how it misbehaves.
+"""Runs an MCP server over stdin and stdout, in plain Python. Its argument selects how it
+misbehaves.
 
 It implements the specification of 2025-06-18 without the package that the bot uses.
 """

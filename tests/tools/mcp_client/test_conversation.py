@@ -1,4 +1,4 @@
-"""A whole bot with an MCP server: the model finds a tool of the server and calls it."""
+"""In a whole bot with an MCP server, the model finds a tool of the server and calls it."""
 
 import json
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""MCP servers over HTTP: real servers on loopback that need a token and that stop and start
-again."""
+"""A bot uses MCP servers over HTTP. They are real servers on loopback, which need a token, stop,
+and start again."""
 
 import base64
 from collections.abc import AsyncIterator

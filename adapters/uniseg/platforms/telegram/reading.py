@@ -212,8 +212,8 @@ def _medium(message: Json) -> uniseg.Segment | None:
 def _words(
     text: str, entities: list[Json], account: str, username: str
 ) -> Iterator[uniseg.Segment]:
-    """Split a text at its entities, whose offsets are in UTF-16 code units. Entities may be nested,
-    but those that become pieces do not overlap."""
+    """Split a text at its entities (marked parts, such as a link). Their offsets are in UTF-16 code
+    units. Entities may be nested, but those that become pieces do not overlap."""
     wide, done = text.encode("utf-16-le", "surrogatepass"), 0
     for entity in sorted(entities, key=lambda found: int(found["offset"])):
         begin, end = int(entity["offset"]), int(entity["offset"]) + int(entity["length"])
@@ -241,7 +241,7 @@ def _entity(
         case {"type": "text_link", "url": url} if url != words:
             return (uniseg.Text(f"{words} ({url})"),)
         case {"type": "bot_command"} if words.casefold().endswith(own_mention):
-            # The command names this bot, because a group may have several bots.
+            # A group may have several bots, so this command names the bot, as in ``/stop@name``.
             return uniseg.At("user", account, username), uniseg.Text(words[: -len(own_mention)])
     return None
 

@@ -24,7 +24,7 @@ from nekro_core.system.locked_temp_folder import LockedTempFolder, temp_parents
 
 _CLOSE_S = 5.0
 _FOR_BOXES = 50_000
-"""The highest user ids are for boxes. The ids for pages are below them."""
+"""The highest 50,000 user ids of the range are for boxes. The ids for pages are below them."""
 _IDS = 1_000
 _NOBODY = 65_534
 _NO_NETWORK = (

@@ -1,5 +1,5 @@
 """The capabilities behind ``ctx.maisaka`` and ``ctx.frequency``: the history, the replies and the
-talk value of a chat."""
+talk value of a chat (in MaiBot, a number that says how often the bot talks)."""
 
 import base64
 from collections.abc import Mapping

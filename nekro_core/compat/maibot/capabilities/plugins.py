@@ -95,7 +95,7 @@ async def load(call: CapabilityCall) -> Answer:
 
 async def definitions(call: CapabilityCall) -> Answer:
     """``tool.get_definitions``: the tools as function schemas. In a handler, these are the tools of
-    its chat; outside of handlers, the tools of all MaiBot plugins."""
+    its chat. Outside of handlers, these are the tools of all MaiBot plugins."""
     handler, registry = current_call(), call.plugins.registry
     if registry is None:
         return success(tools=[])

@@ -108,8 +108,8 @@ def within_chat(
         anywhere: Whether the operator lets the plugin act in other chats.
 
     Returns:
-        The arguments. If the model named this chat by the platform's id instead of its key, or the
-        other way round, the argument has the form that plugins expect.
+        The arguments. The model may name this chat by its key or by the platform's id. In the
+        result, the argument has the form that plugins expect.
     """
     made = dict(given)
     group = "" if chat.kind is ChatKind.PRIVATE else chat.native_id

@@ -29,9 +29,9 @@ def mention_text(mention: Mention) -> str:
 
 
 def leading_call(segments: Sequence[Segment], account: str) -> str:
-    """Return the text at the beginning of a message that only says whom the message is for:
-    mentions of the bot's account, and the mention of the person to whose message it replies (QQ
-    adds this mention automatically). A command may follow this text."""
+    """Return the text at the beginning of a message that only says whom the message is for. This
+    text has mentions of the bot's account. It may also mention the person to whose message this
+    message replies (QQ adds this mention automatically). A command may follow this text."""
     meant = {account}
     lead = []
     for each in segments:

@@ -1,9 +1,9 @@
 """Shows a prompt to the hooks of MaiBot plugins, and applies their changes.
 
 A hook gets the prompt twice: as ``messages``, dicts with ``role`` and ``content``, and as
-``items``, the form of newer versions of MaiBot. A plugin changes one of them. A hook also gets the
-time as the last message, because MaiBot's own prompts end with it. This message is part of the
-request only if a plugin has changed it.
+``items``, the form of newer versions of MaiBot. A plugin changes one of the two forms. A hook also
+gets the time as the last message, because MaiBot's own prompts end with it. This message is part of
+the request only if a plugin has changed it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -160,8 +160,8 @@ def _text_of(item: Mapping[str, Any]) -> str:
 def _combined(
     originals: Sequence[PromptMessage], base: list[Change], other: list[Change]
 ) -> list[Change]:
-    """Apply the changes of ``other`` to ``base``. Both come from the same prompt, and were made by
-    different plugins or by one plugin."""
+    """Apply the changes of ``other`` to ``base``. Both are changes of the same prompt. They were
+    made by different plugins or by one plugin."""
     kept = {place for place, _ in other}
     new_words = {
         place: each for place, each in other if place is not None and each is not originals[place]
@@ -220,8 +220,8 @@ def _words(message: PromptMessage) -> str:
 
 
 def with_words(messages: Sequence[PromptMessage], text: str) -> tuple[PromptMessage, ...]:
-    """Add words to the newest message of the user. If there is no such message, make one of the
-    words."""
+    """Add words to the newest message of the user. If the prompt has no message of the user, add a
+    message with these words."""
     if not text:
         return tuple(messages)
     added = PromptMessage.of("user", text)

@@ -28,8 +28,8 @@ def outcome(value: Any) -> ToolReturn | ToolReturnMedia:
     value.
 
     If the value is a dict, the model's code gets the whole dict. A model that calls functions
-    natively reads the ``content`` of the dict; if it is missing, the ``message``; if that is
-    missing too, the dict as JSON. Raises `ToolFailure` if the value reports a failure.
+    natively reads the first of these: the ``content`` of the dict, its ``message``, the dict as
+    JSON. Raises `ToolFailure` if the value reports a failure.
     """
     if isinstance(value, list | tuple) and value and isinstance(value[0], bool):
         words = str(value[1]) if len(value) > 1 and value[1] is not None else ""

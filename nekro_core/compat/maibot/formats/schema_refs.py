@@ -13,8 +13,8 @@ _MOST_PARTS = 5000
 def inlined(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Replace each ``$ref`` to a definition in the schema by that definition.
 
-    A reference that cannot be found, that is nested deeper than 16 levels, or that makes the schema
-    larger than 5,000 parts becomes an empty schema, which allows any value.
+    Some references become an empty schema, which allows any value: a reference that cannot be
+    found, that is nested deeper than 16 levels, or that makes the schema larger than 5,000 parts.
     """
     if not any(key in schema for key in ("$defs", "definitions")):
         return schema

@@ -64,8 +64,8 @@ _LONGEST_S = 30.0
 @dataclass(frozen=True, slots=True)
 class HookOutcome:
     """The outcome of a hook or event. ``kwargs`` are the arguments with the changes of all
-    handlers. If ``aborted`` is true, the action that follows the hook must not happen; ``result``
-    is then the value that the handler gave in place of the action's result, or None."""
+    handlers. If ``aborted`` is true, the action that follows the hook must not happen. ``result``
+    is then the value that the handler gave in place of the action's result; it may be None."""
 
     kwargs: Mapping[str, Any]
     aborted: bool = False

@@ -81,7 +81,7 @@ class MaiBotComponent:
         return bool(value)
 
     def number(self, key: str, default: int = 0) -> int:
-        """An option as a whole number; the default if the option is not a number."""
+        """An option as a whole number. If the option is not a number, this is the default."""
         try:
             return int(self.metadata.get(key) or default)
         except (TypeError, ValueError):

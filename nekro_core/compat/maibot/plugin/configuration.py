@@ -56,9 +56,9 @@ def normalized(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     there are no values, it gets the plugin's defaults.
 
     If the plugin has its own ``normalize_plugin_config``, this method gets the values as they are
-    in the file, also those of an older version, because it may move them to new places. If the
-    plugin has none, or if its own fails, values of another version are first merged into the
-    defaults. Raises `MaiBotConfigError`.
+    in the file. It also gets values of an older version, because it may move them to new places. If
+    the plugin has no such method, or if the method fails, values of another version are first
+    merged into the defaults. Raises `MaiBotConfigError`.
     """
     if not hasattr(instance, "normalize_plugin_config"):
         return _with_legacy_defaults(legacy_defaults(instance), values)

@@ -19,8 +19,8 @@ def own_name_of(folder: Path) -> str:
     """Return the name under which the plugin's files import the plugin's own modules, for example
     ``plugins.flowers``; empty if they do not use such a name.
 
-    The folder may have had another name at its author, for example without ``-main``. The author's
-    name is used if no other plugin here has it, and if this folder contains the module.
+    The author may have given the folder another name, for example a name without ``-main``. The
+    author's name is used if no other plugin here has it, and if this folder contains the module.
     """
     for name, module in _imports(folder):
         if name == folder.name:

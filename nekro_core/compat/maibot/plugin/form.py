@@ -78,9 +78,9 @@ class MaiBotConfiguration:
 
 
 def schema_of(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON schema of a plugin's configuration. It is made from the plugin's model; if
-    there is none, from the page that the plugin describes; if there is none, from its old
-    ``config_schema``; and if there is none, from its present values."""
+    """Return the JSON schema of a plugin's configuration. It is made from the first of these that
+    the plugin has: a model, a description of a configuration page, an old ``config_schema``. If the
+    plugin has none of them, the schema is made from the present values."""
     find = getattr(type(instance), "get_config_model", None)
     model = find() if find is not None else None
     page = _page(instance)

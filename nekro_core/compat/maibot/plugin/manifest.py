@@ -212,9 +212,10 @@ def _needed(dependencies: list[Mapping[str, Any]], kind: str, name: str) -> list
 
 
 def _outside_range(raw: Mapping[str, Any], key: str, ours: str) -> str:
-    """Return a text with the problem if the version ``ours`` is below ``min_version``, or if its
-    first two numbers are above the first two numbers of ``max_version``; otherwise an empty text.
-    Raises `MaiBotManifestError` if ``min_version`` or ``max_version`` is not a version."""
+    """Return a text with the problem if the version ``ours`` is outside the range, otherwise an
+    empty text. ``ours`` is outside if it is below ``min_version``, or if its first two numbers are
+    above the first two numbers of ``max_version``. Raises `MaiBotManifestError` if ``min_version``
+    or ``max_version`` is not a version."""
     wanted = _mapping(raw, key)
     least, most = wanted.get("min_version"), wanted.get("max_version")
     for each in (least, most):

@@ -20,10 +20,10 @@ from nekro_core.store.queries import WhereClause
 
 _BATCH = 500
 _MOST_ROWS = 50_000
-"""The largest number of rows that two kinds of queries read: a query with a condition or an order
-that SQL cannot express, and a query with an offset and no limit. Such a query reads the first rows
-in its order. If it orders by a field without a column, it reads the first rows in the table's
-order."""
+"""The largest number of rows that two kinds of queries read. The first kind has a condition or an
+order that SQL cannot express. The second kind has an offset and no limit. Such a query reads the
+first rows in its order. If it orders by a field without a column, it reads the first rows in the
+table's order."""
 
 NEW_DICT: Any = object()
 """A marker for the default of a field: each row gets a new empty dict."""
@@ -118,8 +118,8 @@ class Query(Generic[M]):
         return Query(self._model, replace(self._parts, conditions=all_of, limit=2), self._one)
 
     def values(self, *fields: str, **renamed: str) -> "Query[M]":
-        """Return dicts with the named fields instead of rows; with all fields if no field is
-        named."""
+        """Return dicts with the named fields instead of rows. If no field is named, the dicts have
+        all fields."""
         names = {name: name for name in fields or (() if renamed else self._model.FIELDS)}
         names |= renamed
         self._check(names.values())

@@ -46,8 +46,8 @@ async def download_file(
     from_chat_key: str = "",
     **_: object,
 ) -> tuple[str, str]:
-    """Fetch a file and store it at ``file_path``; if this is empty, in the uploads folder of the
-    chat ``from_chat_key``.
+    """Fetch a file and store it at ``file_path``. If this is empty, store the file in the uploads
+    folder of the chat ``from_chat_key``.
 
     Returns the file's path and its name. Raises `ValueError` if the file cannot be fetched, or if
     both ``file_path`` and ``from_chat_key`` are empty.

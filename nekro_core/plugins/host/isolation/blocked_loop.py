@@ -186,7 +186,7 @@ class _Watch:
         raise LoopBlocked(f"it blocked the event loop for {seconds:.1f} s and was broken off")
 
     def _send(self, beaten: float) -> None:
-        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 (documented)
+        frame = sys._current_frames().get(self._thread_id)  # noqa: SLF001 (it is documented)
         if _SIGNAL is not None and plugin_of_frame(frame):
             self._sent_for = beaten
             signal.pthread_kill(self._thread_id, _SIGNAL)

@@ -50,4 +50,4 @@ def plugin_of_frame(frame: FrameType | None) -> str:
 
 def caller_frame(depth: int = 1) -> FrameType:
     """Get the frame that is ``depth`` calls above the caller."""
-    return sys._getframe(depth + 1)  # noqa: SLF001 - documented; other ways copy the stack
+    return sys._getframe(depth + 1)  # noqa: SLF001 - it does not copy the stack

@@ -32,7 +32,7 @@ def forget_types(gone: Callable[[str], bool]) -> None:
 
 def _pydantic_cache() -> MutableMapping[Any, Any]:
     try:
-        cache = importlib.import_module("pydantic._internal._generics")._GENERIC_TYPES_CACHE  # noqa: SLF001 (no public way)
+        cache = importlib.import_module("pydantic._internal._generics")._GENERIC_TYPES_CACHE  # noqa: SLF001 (it has no public name)
         found = cache.get() if hasattr(cache, "reset") else cache
     except (ImportError, AttributeError):  # Another version of pydantic has no such cache.
         return {}

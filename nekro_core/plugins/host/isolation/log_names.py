@@ -30,7 +30,8 @@ def name_plugins_in_log() -> None:
 
 def _name_plugin(record: "Record") -> None:
     module = record["name"] or ""
-    known = get_plugin_by_module_name(module) if module else None  # a plugin that NoneBot loaded
+    # The result is a plugin that NoneBot itself has loaded.
+    known = get_plugin_by_module_name(module) if module else None
     named = known.id_ if known else plugin_of_module(module)
     if named:
         record["extra"].setdefault("plugin", named)

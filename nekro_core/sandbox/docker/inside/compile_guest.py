@@ -47,7 +47,8 @@ def main() -> None:
     os.write(1, json.dumps(found).encode() + b"\n")
     while compiled:
         compiled = compiled[os.write(1, compiled) :]
-    while os.read(0, 1):  # the host closes the input after it has read the answer
+    # Wait for the end of the input: the host closes it after it has read the answer.
+    while os.read(0, 1):
         pass
 
 

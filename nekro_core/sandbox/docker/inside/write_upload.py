@@ -48,7 +48,8 @@ def main() -> None:
     except OSError as failed:
         error = failed.errno or 5
     os.write(1, json.dumps({"error": error}).encode() + b"\n")
-    while os.read(0, _PIECE):  # the host closes the input after it has read the answer
+    # Wait for the end of the input: the host closes it after it has read the answer.
+    while os.read(0, _PIECE):
         pass
 
 

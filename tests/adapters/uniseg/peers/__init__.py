@@ -1,6 +1,7 @@
 """Fake platforms for NoneBot's own adapters. They record requests and use no network.
 
-A platform is imported when a test asks for it, because its NoneBot adapter takes up to a second.
+The module of a platform is imported only when a test asks for it, because importing its NoneBot
+adapter takes up to a second.
 """
 
 import importlib
@@ -21,7 +22,7 @@ NAMES = tuple(_CLASSES)
 
 
 def peer_of(name: str) -> type[Peer]:
-    """The class of a fake platform."""
+    """Return the class of a fake platform."""
     module = importlib.import_module(f"{__name__}.{name}")
     found: type[Peer] = getattr(module, _CLASSES[name])
     return found

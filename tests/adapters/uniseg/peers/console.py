@@ -1,4 +1,5 @@
-"""A fake console window: it sends people's messages and records what it should show."""
+"""A fake window of NoneBot's console adapter. It sends people's messages to the bot, and records
+what it should show."""
 
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ PRIVATE = Channel("private:ann", "ann")
 
 
 class Window:
-    """The object that NoneBot's adapter calls instead of its window."""
+    """NoneBot's adapter calls this object instead of its real window."""
 
     def __init__(self) -> None:
         self.shown: list[tuple[str, str]] = []

@@ -62,6 +62,8 @@ class Discord(Peer):
     def answer(self, request: Request) -> Any:
         if request.url.path.endswith("/users/@me/channels"):
             return {"id": "444", "type": 1}
+        if request.url.path.endswith("/typing") or "/reactions/" in request.url.path:
+            return Response(204)
         return message("sent", id="6001", author=SELF)
 
     async def event(self, kind: str, data: dict[str, Any]) -> None:
@@ -76,7 +78,7 @@ class Discord(Peer):
 
     @property
     def sent(self) -> dict[str, Any]:
-        """The content of the last message that the bot sent."""
+        """Return the content of the last message that the bot sent."""
         request = self.bench.driver.requests[-1]
         if request.json is not None:
             return request.json
@@ -89,4 +91,10 @@ class Discord(Peer):
         await self.event("MESSAGE_CREATE", message(text, id=message_id, **IN_SERVER))
 
     def seen(self) -> list[str]:
-        return [request.json["content"] for request in self.bench.driver.requests]
+        shown: list[str] = []
+        for request in self.bench.driver.requests:
+            if request.method == "PATCH":
+                shown[-1] = request.json["content"]
+            elif request.url.path.endswith("/messages"):
+                shown.append(request.json["content"])
+        return shown

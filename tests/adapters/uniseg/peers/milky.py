@@ -55,7 +55,7 @@ class Milky(Peer):
 
     @property
     def call(self) -> tuple[str, Any]:
-        """The action and the parameters of the last call."""
+        """Return the action and the parameters of the last call."""
         request = self.bench.driver.requests[-1]
         return request.url.path.rpartition("/")[2], json.loads(request.content)
 

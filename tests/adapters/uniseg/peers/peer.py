@@ -1,4 +1,4 @@
-"""The methods that every fake platform has."""
+"""Defines the base class of all fake platforms."""
 
 import itertools
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from tests.adapters.uniseg.stock import Bench, bench
 
 
 class Peer:
-    """A fake platform. ``chat`` is a group's chat key; ``settings`` configure the adapter."""
+    """A fake platform. ``chat`` is the chat key of a group. ``settings`` configure the adapter."""
 
     chat: ClassVar[str]
     settings: ClassVar[dict[str, Any]] = {}
@@ -38,11 +38,11 @@ class Peer:
         return self.refusal(request) if self.refusing else self.answer(request)
 
     def answer(self, request: Request) -> Any:
-        """The platform's answer to a request."""
+        """Return the platform's answer to a request."""
         raise NotImplementedError
 
     def refusal(self, request: Request) -> Any:
-        """The platform's answer when it refuses a request."""
+        """Return the platform's answer when it refuses a request."""
         raise NotImplementedError
 
     def refuse(self) -> None:
@@ -58,7 +58,7 @@ class Peer:
         return True
 
     async def speak(self, text: str, message_id: str = "") -> str:
-        """Send a person's text to the group. Returns its id."""
+        """Send a person's text to the group. Returns the id of the message."""
         identity = message_id or f"{next(self._numbers)}"
         await self.spoken(text, identity)
         return identity
@@ -68,5 +68,5 @@ class Peer:
         raise NotImplementedError
 
     def seen(self) -> list[str]:
-        """The texts that the bot sent to people."""
+        """Return the texts that the bot sent to people."""
         raise NotImplementedError

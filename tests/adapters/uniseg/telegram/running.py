@@ -18,7 +18,7 @@ ACCOUNT = "20002"
 async def bot_with_peer(
     folder: Path, *, send_s: float | None = None, **options: Any
 ) -> AsyncIterator[tuple[Bench, TelegramPeer]]:
-    """A running bot and its fake Bot API."""
+    """Start the adapter with a fake Bot API."""
     async with TelegramPeer(**options) as peer:
         peer.account.chat(GROUP_ID)
         async with running(folder, peer, send_s=send_s) as bot:

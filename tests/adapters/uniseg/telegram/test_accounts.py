@@ -19,7 +19,7 @@ SECOND = "20003:another-token-for-tests"
 THERE = ChatKey.parse(f"telegram.20003-group_{GROUP_ID}")
 
 
-async def test_a_second_bot_is_added_while_our_bot_runs_and_the_first_one_keeps_working(
+async def test_a_second_telegram_bot_is_added_at_run_time_and_the_first_one_keeps_working(
     bot: Bench, peer: TelegramPeer
 ) -> None:
     accounts = bot.adapter.managed_accounts

@@ -1,4 +1,5 @@
-"""Markdown becomes a text with entities, whose offsets Telegram counts in UTF-16 code units."""
+"""Markdown becomes a text with entities. Telegram counts the offsets of entities in UTF-16 code
+units."""
 
 import random
 

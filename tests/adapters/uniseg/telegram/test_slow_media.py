@@ -1,5 +1,5 @@
-"""While files of one chat do not arrive, messages of other chats are received. No update is
-confirmed before it is stored."""
+"""While a chat waits for its files, messages of other chats are received. An update is confirmed to
+Telegram only after it is stored."""
 
 from pathlib import Path
 

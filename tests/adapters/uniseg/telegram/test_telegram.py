@@ -88,7 +88,7 @@ async def test_a_private_message_is_for_the_bot(bot: Bench, peer: TelegramPeer) 
     assert (await bot.send(heard.chat_key, "hi")).ok
 
 
-async def test_the_same_number_in_two_groups_is_two_messages(
+async def test_messages_of_two_groups_may_have_the_same_number(
     bot: Bench, peer: TelegramPeer
 ) -> None:
     first = peer.account.said(GROUP_ID, LIN, "here")
@@ -161,7 +161,9 @@ async def test_a_file_that_is_too_large_has_a_problem(bot: Bench, peer: Telegram
     assert (file.media.name, "too big" in file.media.problem) == ("film.bin", True)
 
 
-async def test_content_without_a_segment_becomes_unknown(bot: Bench, peer: TelegramPeer) -> None:
+async def test_content_of_other_kinds_becomes_an_unknown_segment(
+    bot: Bench, peer: TelegramPeer
+) -> None:
     said: list[tuple[dict[str, Any], Unknown]] = [
         ({"dice": {"emoji": "🎲", "value": 4}}, Unknown("dice", "🎲 4")),
         (
@@ -290,7 +292,9 @@ async def test_in_privacy_mode_messages_for_the_bot_are_received(tmp_path: Path)
 # -- no update is lost or repeated ----------------------------------------------------------
 
 
-async def test_an_update_is_confirmed_once_it_is_stored(bot: Bench, peer: TelegramPeer) -> None:
+async def test_an_update_is_confirmed_only_after_it_is_stored(
+    bot: Bench, peer: TelegramPeer
+) -> None:
     told, gate, accept = anyio.Event(), anyio.Event(), bot.host.accept
 
     async def slowly(message: ChatMessage) -> None:
@@ -376,7 +380,7 @@ async def test_each_kind_of_medium_is_sent_with_its_own_method(
     assert [call.method for call in peer.sends] == ["sendVoice", "sendVideo", "sendDocument"]
 
 
-async def test_offsets_in_a_text_count_utf_16_units(bot: Bench, peer: TelegramPeer) -> None:
+async def test_the_offsets_of_entities_count_utf_16_units(bot: Bench, peer: TelegramPeer) -> None:
     assert (await bot.send(GROUP, "😀 for ", Mention("7", "Bo 😀"), " and ", Mention("@mo"))).ok
     (call,) = peer.sends
     assert call.params["text"] == "😀 for Bo 😀 and @mo"
@@ -405,7 +409,7 @@ async def test_a_reply_to_a_deleted_message_is_sent(bot: Bench, peer: TelegramPe
          DeliveryState.PENDING),
     ],
 )  # fmt: skip
-async def test_the_answer_decides_the_state_of_a_send(
+async def test_the_answer_of_the_bot_api_decides_the_state_of_a_delivery(
     bot: Bench, peer: TelegramPeer, answer: Any, state: DeliveryState
 ) -> None:
     peer.answer("sendMessage", answer)
@@ -415,7 +419,7 @@ async def test_the_answer_decides_the_state_of_a_send(
     assert peer.token not in receipt.reason
 
 
-async def test_a_message_of_unknown_outcome_is_listed_and_never_sent_again(
+async def test_a_message_whose_outcome_is_unknown_is_listed_and_never_sent_again(
     bot: Bench, peer: TelegramPeer, tmp_path: Path
 ) -> None:
     assert not isinstance(bot.adapter, SupportsConfirmation), (
@@ -459,7 +463,7 @@ async def test_a_rate_limited_send_is_pending_and_the_next_one_works(
     assert (await bot.send(GROUP, "one")).ok
 
 
-async def test_a_send_follows_a_group_that_became_a_supergroup(
+async def test_a_message_to_a_group_that_became_a_supergroup_is_sent_there(
     bot: Bench, peer: TelegramPeer
 ) -> None:
     peer.account.chat(-5, type="group")

@@ -1,4 +1,5 @@
-"""Seven MaiBot plugins act in a chat of one bot. Their author had not seen our code."""
+"""Seven MaiBot plugins act in a chat of one bot. Their author had not seen the code of
+`nekro_core.compat`."""
 
 import shutil
 from collections.abc import AsyncIterator

@@ -1,5 +1,4 @@
-"""Ten plugins that strangers could have written for MaiBot, each in a whole bot and in a
-conversation.
+"""Ten MaiBot plugins, written as strangers write them, run in a whole bot. Each has a conversation.
 
 `expectations.md` says what their authors expect. The model follows a script: its code calls the
 plugins' tools like a model that has read the prompt.
@@ -255,7 +254,7 @@ async def test_kitchen_works_with_native_functions(tmp_path: Path) -> None:
         assert parameters["properties"]["max_minutes"]["default"] == 60
         [result] = whole.prompts(group)[1].results
         assert json.loads(result.removeprefix("> "))["count"] == 2, (
-            "each line of a result begins with a quotation mark " > ""
+            'each line of a result must begin with the mark ">" of a quotation'
         )
 
 

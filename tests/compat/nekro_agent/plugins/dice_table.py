@@ -1,4 +1,4 @@
-"""Dice as a published plugin rolls them: NoneBot's matchers answer, the AI has no part in it."""
+"""Rolls dice as a published plugin does: NoneBot's matchers answer, and the AI is not asked."""
 
 from nonebot import on_command
 from nonebot.adapters.onebot.v11 import Message, MessageEvent

@@ -1,4 +1,5 @@
-"""Tools as authors write them without a type checker: other results, other names of the context."""
+"""Tools as authors write them without a type checker. Some return another type than they declare,
+and some name the context in another way."""
 
 from nekro_agent.api.plugin import NekroPlugin, SandboxMethodType
 from nekro_agent.api.schemas import AgentCtx

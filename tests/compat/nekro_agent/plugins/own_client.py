@@ -1,4 +1,4 @@
-"""Makes a client of its own from the configured address, as authors do who know Qdrant."""
+"""Makes its own Qdrant client from the configured address. Authors who know Qdrant do this."""
 
 from nekro_agent.api.core import get_qdrant_client, get_qdrant_config
 from nekro_agent.api.plugin import NekroPlugin, SandboxMethodType

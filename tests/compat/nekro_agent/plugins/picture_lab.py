@@ -1,4 +1,4 @@
-"""Pictures: every way in which plugins copy a file from the box to the host and back."""
+"""Copies pictures from the box to the host and back, in every way that plugins use."""
 
 import asyncio
 import tempfile

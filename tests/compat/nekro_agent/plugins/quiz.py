@@ -1,4 +1,5 @@
-"""Commands with arguments, a group of commands, questions to people, and several answers."""
+"""A plugin with commands that have arguments, a group of commands, a question to a person, and a
+command with several answers."""
 
 from typing import Annotated, AsyncIterator
 

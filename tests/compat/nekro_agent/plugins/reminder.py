@@ -1,4 +1,5 @@
-"""One-time and repeated timers, and functions that run when a plugin starts and stops."""
+"""Sets one-time and repeated timers. It also has functions that run when the plugin starts and
+stops."""
 
 import time
 from typing import Optional

@@ -1,4 +1,4 @@
-"""Ten plugins that strangers could have written, all in one bot. Each is used in conversations that
+"""Ten plugins, written as strangers write them, run in one bot. Each is used in conversations that
 its author would imagine. `expectations.md` beside this file says what each of them should do.
 """
 

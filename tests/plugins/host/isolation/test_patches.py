@@ -68,8 +68,8 @@ async def test_a_plugin_that_patches_others_is_named_when_it_is_loaded_later(wor
     async with world.bot() as registry:
         world.write("a.py", later)
         assert "it replaces httpx.AsyncClient.get for" in told(await registry.enable("ann.a"))[0]
-        # When the plugin is loaded again, the function is already the one of its patch. So it
-        # changes nothing.
+        # The function of httpx is already replaced when the plugin is loaded again. So the second
+        # load replaces nothing and causes no problem.
         assert (await registry.enable("ann.a")).problems == ()
 
 

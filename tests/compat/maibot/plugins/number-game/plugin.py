@@ -1,4 +1,5 @@
-"""A game played with commands: a state per chat, a table of scores, replies with mentions."""
+"""A game that people play with commands. It has a state for each chat and a table of scores, and
+its replies mention people."""
 
 import random
 import re

@@ -1,4 +1,5 @@
-"""Makes pictures: content items for the model, an action of the older kind, and a helper module."""
+"""Makes pictures. It has a tool that returns content items to the model. It also has an `Action`,
+which is MaiBot's older form of a tool, and imports a helper module."""
 
 from base64 import b64encode
 

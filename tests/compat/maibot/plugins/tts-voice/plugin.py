@@ -1,4 +1,5 @@
-"""Sends a voice: a core tool, a configuration with a form, and a sound as base64."""
+"""Sends a voice message. It has a core tool and a configuration with a form, and it sends the sound
+as base64."""
 
 import base64
 import io

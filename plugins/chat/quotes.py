@@ -1,0 +1,62 @@
+"""Writes quotes of a chat's messages, as `quote_messages` posts them."""
+
+from collections.abc import Sequence
+
+from nekro_core.api.chat import Author, plain_text
+from nekro_core.api.i18n import get_text, i18n_text
+from nekro_core.api.schemas import FoundMessage
+
+MAX_QUOTED = 20
+"""Maximum number of messages in one quote. More would fill the chat."""
+_MAX_TEXT = 300
+"""Maximum number of characters of one quoted message."""
+_NOTHING = i18n_text(
+    en_US="I found no such message in this chat.",
+    zh_CN="我在这个聊天里没有找到这样的消息。",
+    ja_JP="このチャットにそのようなメッセージは見つかりませんでした。",
+)
+_THE_ASKER = frozenset(("me", "i", "my", "myself", "我", "我自己", "私", "僕", "俺", "わたし"))
+_THE_BOT = frozenset(("you", "bot", "the bot", "你", "您", "机器人", "あなた", "君", "ボット"))
+_ANYBODY = frozenset(
+    (
+        *("", "we", "us", "all", "anyone", "anybody", "everyone", "everybody", "somebody"),
+        *("someone", "people", "the group", "我们", "大家", "有人", "谁"),
+        *("みんな", "誰か", "誰", "私たち"),
+    )
+)
+
+
+def author_of(who: str, asker_id: str) -> str:
+    """Return whom ``who`` means, for `find_messages`: the asker's id for "me", "you" for the bot,
+    an empty text for anybody, else the name itself."""
+    name = who.strip().removesuffix("さん").removesuffix("ちゃん").removesuffix("君") or who.strip()
+    if name.casefold() in _THE_ASKER:
+        return asker_id
+    if who.strip().casefold() in _THE_BOT:
+        return "you"
+    return "" if name.casefold() in _ANYBODY else name
+
+
+def quoted(messages: Sequence[FoundMessage], asked: str) -> str:
+    """Return the messages as lines with time, author and text, oldest first. If there are none, a
+    sentence says so, in the language of ``asked``."""
+    if not messages:
+        return get_text(_NOTHING, _NOTHING["en-US"], _language(asked))
+    in_order = sorted(messages, key=lambda each: each.number)
+    return "\n".join(map(_line, in_order))
+
+
+def _line(message: FoundMessage) -> str:
+    record = message.record
+    text = " ".join(plain_text(record.segments).split())
+    if len(text) > _MAX_TEXT:
+        text = f"{text[:_MAX_TEXT]}…"
+    own = record.author is Author.BOT
+    name = "🤖" if own else record.sender.name or record.sender.user_id or "⚙️"
+    return f"{message.written:%Y-%m-%d %H:%M} {name}: {text}"
+
+
+def _language(text: str) -> str:
+    if any("\u3041" <= character <= "\u30ff" for character in text):
+        return "ja-JP"
+    return "zh-CN" if any("\u4e00" <= each <= "\u9fff" for each in text) else "en-US"

@@ -1,0 +1,72 @@
+"""`quote_messages`: what was said in the chat is posted as it was written."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nekro_core.agent.prompt.functions import tools_text
+from nekro_core.agent.prompt.small_prompt import small_tools
+from nekro_core.chat import Text, plain_text
+from nekro_core.memory.search.finder import MessageFinder
+from nekro_core.store import Store
+from nekro_core.tools.names import ToolSet
+from tests.builtin_plugins.test_chat import run, said
+from tests.builtin_plugins.test_chat import tools as tools  # noqa: PLC0414 - a fixture
+from tests.plugins.world import World
+
+
+@pytest.fixture
+async def talked(world: World) -> AsyncIterator[World]:
+    """A chat in which Lin and Mei have talked, and Lin now asks for it."""
+    async with Store.open("sqlite://:memory:") as store:
+        lines = [
+            said(1, "10001", "Lin", Text("The kiln is too hot.")),
+            said(2, "10002", "Mei", Text("I will open the window.")),
+            said(3, "10002", "Mei", Text("The kiln has cooled down.")),
+            said(4, "10001", "Lin", Text("What did Mei say about the kiln?")),
+        ]
+        for each in lines:
+            await store.messages.add(each, unique_id=each.message_id)
+        store.messages.skip_to(5)
+        world.journal.records[:] = lines
+        world.services = replace(world.services, search=MessageFinder(store))
+        yield world
+
+
+async def quote(world: World, tools: ToolSet, *args: Any, **kwargs: Any) -> str:
+    before = len(world.outgoing.sent)
+    await run(world, tools, "quote_messages", *args, **kwargs)
+    (sent,) = world.outgoing.sent[before:]
+    return plain_text(sent[1])
+
+
+async def test_real_messages_are_quoted(talked: World, tools: ToolSet) -> None:
+    text = await quote(talked, tools, words="kiln", who="Mei", limit=1)
+    assert text == "1970-01-01 00:00 Mei: The kiln has cooled down."
+    text = await quote(talked, tools, limit=2)
+    assert [line.partition(" Mei: ")[2] for line in text.splitlines()] == [
+        "I will open the window.",
+        "The kiln has cooled down.",
+    ]
+
+
+async def test_me_is_the_asker_and_the_question_is_not_quoted(
+    talked: World, tools: ToolSet
+) -> None:
+    for me in ("me", "I", "我", "私"):
+        text = await quote(talked, tools, who=me)
+        assert text == "1970-01-01 00:00 Lin: The kiln is too hot."
+
+
+async def test_where_nothing_was_said_the_quote_says_so(talked: World, tools: ToolSet) -> None:
+    assert await quote(talked, tools, "zebra") == "I found no such message in this chat."
+    assert "cooled down" in await quote(talked, tools, who="kiln"), "the name is a word"
+
+
+async def test_quotes_are_for_small_models_alone(tools: ToolSet) -> None:
+    assert "quote_messages" not in tools_text(tools)
+    offered = [each.name for each in small_tools(tools)]
+    assert "quote_messages" in offered
+    assert "find_messages" not in offered
