@@ -9,14 +9,14 @@ is the sum of its features, each multiplied by its weight. ``ranking_weights.tom
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TypeAlias
 
 from nekro_core.memory.search.answers import MESSAGE_TRAITS, asked_for
 from nekro_core.memory.search.dates import Span
-from nekro_core.memory.search.neighbourhood import Neighbourhood
+from nekro_core.memory.search.neighbourhood import AFTER, BEFORE, Neighbourhood
 from nekro_core.memory.search.question import SearchQuestion
 from nekro_core.memory.search.ranking import WeightedTerm, saturated
 from nekro_core.memory.search.word_hits import Floats, Positions
@@ -58,11 +58,11 @@ class _Places:
     def at(self, values: NDArray[np.float32], distance: int) -> Floats:
         """Return the values of the messages at this distance; 0 where there is none. ``values`` has
         a number for each message of ``found``."""
-        return np.asarray(np.append(values, np.float32(0))[self._indices[distance]], np.float32)
+        return np.asarray(self.all(values, range(distance, distance + 1))[0], np.float32)
 
-    def all(self, values: NDArray[np.float32], distances: Iterable[int]) -> Matrix:
+    def all(self, values: NDArray[np.float32], distances: range) -> Matrix:
         """Return a row for each distance."""
-        indices = np.stack([self._indices[each] for each in distances])
+        indices = self._indices[BEFORE + distances.start : BEFORE + distances.stop]
         return np.asarray(np.append(values, np.float32(0))[indices], np.float32)
 
 
@@ -107,7 +107,7 @@ def _of_words(
     names = ("own", "near", "before", "long_before", "related", "related_near", *_COVERED)
     sums = {name: np.zeros(size, np.float32) for name in names}
     author, share, whole = np.zeros(size, np.float32), np.zeros(size, np.float32), 0.0
-    reach = range(-10, 7)
+    reach = range(-BEFORE, AFTER + 1)
     for term in terms:
         rows = around.all(_counts(term, found.positions), reach)
         count = dict(zip(reach, rows, strict=True))

@@ -46,22 +46,18 @@ class Neighbourhood:
         """Return the indices of these positions in the arrays."""
         return np.searchsorted(self.positions, places).astype(np.int64)
 
-    def around(self, places: Positions) -> dict[int, NDArray[np.int64]]:
-        """Return for each distance, from `BEFORE` messages before to `AFTER` messages after, the
-        indices of the messages at this distance from these positions. Where there is no message, or
-        one of another conversation, the index is that of the last message plus 1."""
-        own = self.index_of(places)
-        nobody = len(self.positions)
-        found: dict[int, NDArray[np.int64]] = {}
-        for distance in range(-BEFORE, AFTER + 1):
-            other = np.minimum(self.index_of(places + distance), nobody - 1)
-            same = (
-                (self.positions[other] == places + distance)
-                & (self.seqs[other] > 0)
-                & (np.abs(self.times[other] - self.times[own]) < PAUSE_S)
-            )
-            found[distance] = np.where(same, other, nobody)
-        return found
+    def around(self, places: Positions) -> NDArray[np.int64]:
+        """Return a row for each distance, from `BEFORE` messages before to `AFTER` messages after:
+        the indices of the messages at this distance from these positions. Where there is no
+        message, or one of another conversation, the index is that of the last message plus 1."""
+        wanted = places + np.arange(-BEFORE, AFTER + 1)[:, None]
+        other = np.minimum(np.searchsorted(self.positions, wanted), len(self.positions) - 1)
+        same = (
+            (self.positions[other] == wanted)
+            & (self.seqs[other] > 0)
+            & (np.abs(self.times[other] - self.times[other[BEFORE]]) < PAUSE_S)
+        )
+        return np.where(same, other, len(self.positions))
 
 
 async def neighbourhood_of(

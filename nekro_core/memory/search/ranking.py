@@ -42,7 +42,7 @@ _CHARACTER = 0.6
 """Weight of a single Chinese character, relative to a pair of characters."""
 _RELATED = 0.4
 """Weight of related terms, relative to the terms of the question."""
-_SEEDS = 200
+_SEEDS = 100
 """Number of messages with the best words whose neighbourhood is ranked."""
 _MOST_SEEDING = 20_000
 """The messages with the best words are looked for among at most this many messages that have the

@@ -18,7 +18,7 @@ from nekro_core.store import Store
 from nekro_core.system.arrays import NDArray, np
 
 _COMPARED = 1000
-_COMPARED_IN_LARGE = 120
+_COMPARED_IN_LARGE = 100
 """Number of messages with the best words that are ordered: `_COMPARED` in chats with up to `_SMALL`
 messages, `_COMPARED_IN_LARGE` in larger chats."""
 _SMALL = 5000
