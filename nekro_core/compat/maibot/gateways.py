@@ -69,10 +69,10 @@ def _ignore() -> None:
 class GatewayPorts:
     """The parts of the bot that gateways use.
 
-    The adapter of a gateway is added to ``adapters`` under the name in its `GatewayPlace`. It is not
-    added if the place is shared, because then another adapter already sends to the same chats.
-    ``own_adapters`` are the names of the bot's own adapters. If a gateway is
-    for one of their platforms, its adapter gets another name. ``inbound`` accepts the messages from
+    The adapter of a gateway is added to ``adapters`` under the name in its `GatewayPlace`. It is
+    not added if the place is shared, because then another adapter already sends to the same chats.
+    ``own_adapters`` are the names of the bot's own adapters. If a gateway is for one of their
+    platforms, its adapter gets another name. ``inbound`` accepts the messages from
     gateways; if it is None, the messages are refused. ``on_online`` is called when a gateway
     connects. ``received_media`` stores the media of the messages; if it is None, ``Services.media``
     stores them.
