@@ -40,7 +40,7 @@ def test_a_new_adapter_passes_check_and_its_contract_tests(tmp_path: Path) -> No
         text=True,
     )
     assert judged.returncode == 0, judged.stdout
-    assert "26 passed" in judged.stdout
+    assert "28 passed" in judged.stdout
     listed = nekro(tmp_path, "adapter", "list")
     assert (listed.status, f"off     tcp_lines    Tcp lines  {folder}" in listed.out) == (0, True)
     again = nekro(tmp_path, "adapter", "new", "tcp_lines")
