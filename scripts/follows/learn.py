@@ -3,9 +3,10 @@
 
 FOLDER has the folders ``train`` and ``dev`` of the corpus (see `irc`). Every person of the corpus
 stands in for the bot. Three sets of boosted trees are learnt one after another, because each set
-uses the answers of the earlier sets. For a line from which trees were learnt, these answers come
-from trees that were learnt without the line's file. The result is `addressee.json`; `judge.py`
-measures how good it is.
+uses the answers of the earlier sets. The first set also uses its own answers for the lines before.
+These come from teacher trees while it is learnt, which do without them and are not kept. For a line
+from which trees were learnt, all these answers come from trees that were learnt without the line's
+file. The result is `addressee.json`; `judge.py` measures how good it is.
 
 This needs lightgbm and scikit-learn, which the bot itself does not need.
 """
@@ -62,11 +63,22 @@ CONTINUES_TREES = {
     "learning_rate": 0.08, "num_leaves": 8, "max_depth": 5,
     "min_data_in_leaf": 60, "feature_fraction": 0.5,
 }  # fmt: skip
-GOES_TREES = {
-    "learning_rate": 0.05, "num_leaves": 16, "max_depth": 7,
-    "min_data_in_leaf": 60, "feature_fraction": 0.35,
-}  # fmt: skip
+GOES_TREES: tuple[dict[str, Any], ...] = tuple(
+    {"learning_rate": 0.05, "max_depth": 7, "min_data_in_leaf": 60, **each}
+    for each in (
+        {"num_leaves": 16, "feature_fraction": 0.35},
+        {"num_leaves": 16, "feature_fraction": 0.2, "seed": 3},
+        {"num_leaves": 12, "feature_fraction": 0.25, "seed": 7},
+    )
+)
+"""The third trees are learnt three times, each time with other random choices. The mean of the
+logits is better than each of them."""
+TEACHER = (*LINE_FEATURES, *TALK_FEATURES)
+"""The features of the teacher trees, which know nothing about to whom earlier lines went."""
 AIMS_ROUNDS, CONTINUES_ROUNDS, GOES_ROUNDS = 120, 60, 300
+
+Trees = list[Any]
+"""Trees in the form in which they are written to the file."""
 
 
 @dataclass
@@ -90,40 +102,46 @@ class Examples:
             np.concatenate([np.full(len(true), at) for at, (_, true, _) in enumerate(each)]),
         )
 
-    def learn(
-        self, columns: Sequence[str], how: dict[str, Any], rounds: int, without: int | None = None
-    ) -> BoostedTrees:
-        """Learn trees from all files, or from the files that are not in the fold ``without``."""
-        return read_trees(self.learnt(columns, how, rounds, without), columns)
+    def of(self, columns: Sequence[str]) -> "Examples":
+        """Return the same examples with the first columns alone."""
+        return Examples(self.rows[:, : len(columns)], self.true, self.weights, self.files)
+
+    def unnamed(self) -> "Examples":
+        """Return the examples of people whom the line does not name."""
+        used = self.rows[:, GOES.index("named")] == 0
+        return Examples(self.rows[used], self.true[used], self.weights[used], self.files[used])
 
     def learnt(
-        self, columns: Sequence[str], how: dict[str, Any], rounds: int, without: int | None = None
-    ) -> list[Any]:
-        """Learn trees and return them in the form in which they are written to the file."""
+        self,
+        columns: Sequence[str],
+        rounds: int,
+        how: Sequence[dict[str, Any]],
+        without: int | None = None,
+    ) -> Trees:
+        """Learn trees from all files, or from the files that are not in the fold ``without``. If
+        there are several ways, return the trees of all; their sum is the mean of the ways."""
         used = self.files % FOLDS != without if without is not None else self.files >= 0
-        data = lightgbm.Dataset(self.rows[used], self.true[used], weight=self.weights[used])
-        booster = lightgbm.train({**SHARED, **how}, data, rounds)
-        dumped = booster.dump_model()
-        assert dumped["max_feature_idx"] + 1 == len(columns)
-        return [_tree(each["tree_structure"]) for each in dumped["tree_info"]]
+        trees: Trees = []
+        for each in how:
+            data = lightgbm.Dataset(self.rows[used], self.true[used], weight=self.weights[used])
+            dumped = lightgbm.train({**SHARED, **each}, data, rounds).dump_model()
+            assert dumped["max_feature_idx"] + 1 == len(columns)
+            trees += [_tree(one["tree_structure"], 1 / len(how)) for one in dumped["tree_info"]]
+        return trees
 
 
-def read_trees(trees: list[Any], columns: Sequence[str]) -> BoostedTrees:
-    """Make trees that can be evaluated. ``trees`` has them in the form of the file."""
-    return BoostedTrees.read(trees, len(columns))
-
-
-def _tree(node: dict[str, Any]) -> Any:
+def _tree(node: dict[str, Any], share: float) -> Any:
+    """Write a tree in the form of the file, its values multiplied by ``share``."""
     if "leaf_value" in node:
-        return round(node["leaf_value"], 4)
+        return round(node["leaf_value"] * share, 4)
     # LightGBM reads a missing value as 0, so a threshold beside 0 has many digits.
     threshold = float(f"{node['threshold']:.4g}")
-    below, above = _tree(node["left_child"]), _tree(node["right_child"])
+    below, above = _tree(node["left_child"], share), _tree(node["right_child"], share)
     return [node["split_feature"], threshold, below, above]
 
 
-def aims_examples(job: tuple[int, Day]) -> tuple[list[list[float]], list[bool], list[float]]:
-    """Return the examples for the first trees: for each annotated line and person nearby, whether
+def teacher_examples(job: tuple[int, Day]) -> tuple[list[list[float]], list[bool], list[float]]:
+    """Return the examples for the teacher trees: for each annotated line and person nearby, whether
     the line answers one of the person's lines."""
     seed, day = job
     random = np.random.default_rng(seed)
@@ -146,11 +164,11 @@ def aims_examples(job: tuple[int, Day]) -> tuple[list[list[float]], list[bool], 
 
 
 def later_examples(
-    aims: Sequence[BoostedTrees], job: tuple[int, Day]
+    aims: Sequence[BoostedTrees], columns: int, job: tuple[int, Day]
 ) -> tuple[list[list[float]], list[bool], list[float]]:
-    """Return the examples for the third trees: for each annotated line and person nearby whom the
-    line does not name, whether the line answers one of the person's lines. ``aims`` has the first
-    trees, one set for each fold.
+    """Return the examples for the later trees: for each annotated line and person nearby, whether
+    the line answers one of the person's lines. ``aims`` has the trees that estimate to whom a line
+    goes, one set for each fold; they read the first ``columns`` features.
 
     A column is the probability that the line continues a line of its own speaker. The second trees,
     which are not learnt yet, will compute it. Until then the column is 1 if the line continues a
@@ -171,14 +189,12 @@ def later_examples(
         of_line = line_numbers(conversation, line, facts)
         people = person_numbers(conversation, line, facts)
         likely = of_aims.probabilities(
-            [[*of_line, *numbers[: len(TALK_FEATURES)]] for numbers in people.values()]
+            [[*of_line, *numbers][:columns] for numbers in people.values()]
         )
         if number in day.links and people:
             answered = day.answered(number)
             elsewhere = elsewhere_numbers(likely, float(line.speaker in answered))
             for at, (who, numbers) in enumerate(people.items()):
-                if who in line.named:
-                    continue
                 share = KEPT_PLAUSIBLE if likely[at] > 0.03 else KEPT
                 if who in answered or random.random() < share:
                     rows.append([*of_line, *numbers, *elsewhere[at]])
@@ -229,33 +245,40 @@ def main() -> None:
     options = parser.parse_args()
     days = [*enumerate(read_folder(options.data / "train", options.every))]
 
-    def folds(examples: Examples, *how: Any) -> list[BoostedTrees]:
-        return [examples.learn(*how, without=fold) for fold in range(FOLDS)]
+    def all_of(make: Callable[[tuple[int, Day]], Any]) -> Examples:
+        with Pool(options.processes) as pool:
+            return Examples.joined(pool.map(make, days, chunksize=2))
 
-    with Pool(options.processes) as pool:
+    def learnt(
+        examples: Examples, columns: Sequence[str], rounds: int, *how: dict[str, Any]
+    ) -> tuple[list[BoostedTrees], Trees]:
+        """Learn trees without each fold, and trees from all files."""
+        with Pool(options.processes) as pool:
+            learn = partial(examples.learnt, columns, rounds, how)
+            *folds, of_all = pool.map(learn, [*range(FOLDS), None], 1)
+        return [BoostedTrees.read(each, len(columns)) for each in folds], of_all
 
-        def all_of(make: Callable[[tuple[int, Day]], Any]) -> Examples:
-            return Examples.joined(pool.map(make, days, chunksize=4))
-
-        say("examples of the first trees")
-        first = all_of(aims_examples)
-        how: Any = (AIMS, AIMS_TREES, AIMS_ROUNDS)
-        aims = folds(first, *how)
-        content: dict[str, Any] = {"aims": first.learnt(*how)}
-        say("examples of the others")
-        third = all_of(partial(later_examples, aims))
+    say("examples of the teacher")
+    teacher, _ = learnt(all_of(teacher_examples), TEACHER, AIMS_ROUNDS, AIMS_TREES)
+    say("examples of the first trees")
+    first = all_of(partial(later_examples, teacher, len(TEACHER)))
+    keep(options.keep, "first", first)
+    aims, of_all = learnt(first.of(AIMS), AIMS, AIMS_ROUNDS, AIMS_TREES)
+    content: dict[str, Any] = {"aims": of_all}
+    say("examples of the others")
+    third = all_of(partial(later_examples, aims, len(AIMS))).unnamed()
+    keep(options.keep, "third", third)
     second = continuing(third)
-    how = (CONTINUES, CONTINUES_TREES, CONTINUES_ROUNDS)
-    content["continues"] = second.learnt(*how)
-    with_continuing(third, folds(second, *how))
+    continues, content["continues"] = learnt(second, CONTINUES, CONTINUES_ROUNDS, CONTINUES_TREES)
+    with_continuing(third, continues)
     if options.keep:
-        np.savez(options.keep / "third.npz", third.rows, third.true, third.weights, third.files)
+        keep(options.keep, "third", third)
         (options.keep / "stages.json").write_text(json.dumps(content))
-    how = (GOES, GOES_TREES, GOES_ROUNDS)
+    goes, content["goes"] = learnt(third, GOES, GOES_ROUNDS, *GOES_TREES)
     answers = np.zeros(len(third.true))
     for fold in range(FOLDS):
         of_fold = third.files % FOLDS == fold
-        answers[of_fold] = third.learn(*how, without=fold).probabilities(third.rows[of_fold])
+        answers[of_fold] = goes[fold].probabilities(third.rows[of_fold])
         report(
             f"cross-validation, fold {fold}",
             third.true[of_fold],
@@ -263,11 +286,16 @@ def main() -> None:
             third.weights[of_fold],
         )
     report("cross-validation", third.true, answers, third.weights)
-    content["goes"] = third.learnt(*how)
     content["threshold"] = round(threshold_for(PRECISION, third.true, answers, third.weights), 3)
     content["features"] = list(GOES)
     write(options.into, content)
     say(f"{options.into}: {options.into.stat().st_size:,} bytes, threshold {content['threshold']}")
+
+
+def keep(folder: Path | None, name: str, examples: Examples) -> None:
+    """Keep examples in a folder, for trials."""
+    if folder:
+        np.savez(folder / name, examples.rows, examples.true, examples.weights, examples.files)
 
 
 def write(path: Path, content: dict[str, Any]) -> None:

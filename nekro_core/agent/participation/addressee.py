@@ -18,7 +18,6 @@ from nekro_core.agent.participation.features import (
     ELSEWHERE_FEATURES,
     LINE_FEATURES,
     PERSON_FEATURES,
-    TALK_FEATURES,
     elsewhere_numbers,
     line_numbers,
     person_numbers,
@@ -28,9 +27,9 @@ from nekro_core.agent.participation.trees import BoostedTrees, TreesUnreadable
 LEARNT = "addressee.json"
 _LEAST_AIM = 0.03
 """A person to whom a line goes with at most this probability is left out of `AimedLine.aims`."""
-AIMS = (*LINE_FEATURES, *TALK_FEATURES)
+AIMS = (*LINE_FEATURES, *PERSON_FEATURES)
 """The features of the first trees. These estimate, for each person, how likely the line goes to
-this person."""
+this person. For the lines before, they read what they estimated then."""
 CONTINUES = (*LINE_FEATURES, "likeliest", "all together")
 """The features of the second trees. These estimate how likely the line continues what its speaker
 said before."""
@@ -105,10 +104,7 @@ class AddresseeModel:
             return Reading(0.0, {}, facts)
         of_line = line_numbers(conversation, line, facts)
         people = person_numbers(conversation, line, facts)
-        certain = len(TALK_FEATURES)
-        likely = self.aims.probabilities(
-            [[*of_line, *numbers[:certain]] for numbers in people.values()]
-        )
+        likely = self.aims.probabilities([[*of_line, *numbers] for numbers in people.values()])
         aims = dict(zip(people, likely, strict=True))
         answer = 0.0
         if listener in people:
