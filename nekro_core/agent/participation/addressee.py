@@ -14,10 +14,12 @@ from typing import Any, Self
 
 from nekro_core.agent.participation.conversation import AimedLine, Conversation, SpokenLine
 from nekro_core.agent.participation.facts import Facts, collect_facts
-from nekro_core.agent.participation.features import (
+from nekro_core.agent.participation.feature_names import (
     ELSEWHERE_FEATURES,
     LINE_FEATURES,
     PERSON_FEATURES,
+)
+from nekro_core.agent.participation.features import (
     elsewhere_numbers,
     line_numbers,
     person_numbers,

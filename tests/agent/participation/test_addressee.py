@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from nekro_core.agent.participation.addressee import GOES, LEARNT, AddresseeModel
 from nekro_core.agent.participation.conversation import AimedLine, Conversation, SpokenLine
 from nekro_core.agent.participation.facts import collect_facts
-from nekro_core.agent.participation.features import PERSON_FEATURES, person_numbers
+from nekro_core.agent.participation.feature_names import PERSON_FEATURES
+from nekro_core.agent.participation.features import person_numbers
 from nekro_core.agent.participation.line_text import TEXT_FEATURES, read_line
 from nekro_core.agent.participation.records import BOT
 from nekro_core.agent.participation.trees import BoostedTrees, TreesUnreadable
