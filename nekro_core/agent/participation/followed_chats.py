@@ -89,7 +89,7 @@ class FollowedChats:
             line = self._line_of(chat, each, calls_bot)
             if line is not None:
                 self._hear(chat, line)
-                # A hundred lines take a tenth of a second: let other tasks run between two lines.
+                # A hundred lines take up to 200 ms: let other tasks run between two lines.
                 await anyio.lowlevel.checkpoint()
         chat.through = record.seq
 
