@@ -30,8 +30,8 @@ CHAT = f"onebot_v11-group_{GROUP}"
 _SETTINGS = {
     "NEKRO_LLM__MODEL": "scripted",
     "NEKRO_TRIGGER__DEBOUNCE_S": "0",
-    # The messages whose display is measured must not be answered, because the list shows the
-    # newest message.
+    # The bot must not answer the messages whose display is measured. The console's list of chats
+    # shows only the newest message of a chat, so an answer would replace the measured message.
     "NEKRO_TRIGGER__PARTICIPATION__MODE": "mentioned",
     "NEKRO_TRIGGER__BURST_TURNS": "0",
     "NEKRO_TRIGGER__HOUR_TURNS": "0",

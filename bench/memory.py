@@ -127,6 +127,7 @@ async def _speed(folder: Path, messages: int) -> list[Figure]:
         questions = [language.question() for _ in range(_SEARCHES)]
         words = await _times(by_words, questions)
         meaning = await _times(by_meaning, questions)
+        listed = await _times(by_words, [""] * _SEARCHES, since="1970-01-02")
         plain = await _plain(store)
         size = path.stat().st_size
     with closing(sqlite3.connect(path)) as database:
@@ -136,6 +137,7 @@ async def _speed(folder: Path, messages: int) -> list[Figure]:
     return [
         Figure.of(f"{name}, by words", "ms", words, plain, floor, 10.0),
         Figure.of(f"{name}, with meaning", "ms", meaning, plain, floor, 10.0),
+        Figure.of(f"{name}, the newest since a date", "ms", listed, plain, floor),
         Figure(
             name="memory: indexing an old database",
             unit="messages/s",
@@ -152,13 +154,13 @@ async def _speed(folder: Path, messages: int) -> list[Figure]:
     ]
 
 
-async def _times(finder: MessageFinder, questions: Sequence[str]) -> list[float]:
+async def _times(finder: MessageFinder, questions: Sequence[str], since: str = "") -> list[float]:
     for question in questions[:10]:
-        await finder.find(_CHAT, MessageQuery(words=question))
+        await finder.find(_CHAT, MessageQuery(words=question, since=since))
     samples = []
     for question in questions:
         begun = time.perf_counter()
-        await finder.find(_CHAT, MessageQuery(words=question))
+        await finder.find(_CHAT, MessageQuery(words=question, since=since))
         samples.append((time.perf_counter() - begun) * 1e3)
     return samples
 

@@ -22,6 +22,7 @@ from nekro_core.api.adapter import (
     Host,
     PictureLimits,
     PlatformAccounts,
+    SignRefused,
     UncertainDelivery,
     VoiceLimits,
 )
@@ -70,6 +71,9 @@ PATIENCE_S = 15.0
 EDIT_EVERY_S = 3.0
 """Minimum seconds between two edits. Each edit is a separate event, and by default Synapse accepts
 one event in 5 s from an account."""
+TYPING_S = 20.0
+"""The homeserver shows that the bot is typing for so many seconds, unless the bot ends it."""
+FORBIDDEN = 403
 ASKED_PAGES = 10
 """Maximum number of pages that are searched for a message of unknown outcome. A page has 100
 messages of the account."""
@@ -78,7 +82,8 @@ CLOCKS_S = 120.0
 
 
 class MatrixAdapter:
-    """`Adapter` for Matrix, `SupportsEditing`, `SupportsConfirmation` and `SupportsRequests`."""
+    """`Adapter` for Matrix, `SupportsEditing`, `SupportsConfirmation`, `SupportsRequests`,
+    `SupportsTyping` and `SupportsReactions`."""
 
     name = "matrix"
 
@@ -138,6 +143,8 @@ class MatrixAdapter:
             text_length=TEXT_LENGTH,
             images_per_call=1,
             edit_every_s=EDIT_EVERY_S,
+            typing_s=TYPING_S,
+            reactions=True,
             voice=VoiceLimits(formats=("ogg", "wav", "mp3", "m4a"), max_bytes=most),
             picture=PictureLimits(max_bytes=most),
             file_bytes=most,
@@ -231,6 +238,31 @@ class MatrixAdapter:
             raise CannotDo(f"account {request.account} is not connected")
         await answer(request, server, rooms, approve=approve, reason=reason)
 
+    async def show_typing(self, chat_key: ChatKey, *, typing: bool) -> None:
+        """Show that the bot is typing, or end it. See `SupportsTyping`."""
+        account, server = await self._connected(chat_key)
+        room, user = quote(chat_key.native_id, safe=""), quote(account.user_id, safe="")
+        body: Content = {"typing": typing}
+        if typing:
+            body["timeout"] = int(TYPING_S * 1000)
+        await _sign(server, f"client/v3/rooms/{room}/typing/{user}", body)
+
+    async def react(self, chat_key: ChatKey, message_id: str, emoji: str) -> None:
+        """React to a message. See `SupportsReactions`."""
+        _, server = await self._connected(chat_key)
+        relation = {"rel_type": "m.annotation", "event_id": message_id, "key": emoji}
+        call_id = hashlib.sha256(f"{message_id} {emoji}".encode()).hexdigest()[:32]
+        room = quote(chat_key.native_id, safe="")
+        path = f"client/v3/rooms/{room}/send/m.reaction/{call_id}"
+        await _sign(server, path, {"m.relates_to": relation})
+
+    async def _connected(self, key: ChatKey) -> tuple[MatrixAccount, Homeserver]:
+        """Return the account of a chat and its server. Raises `ConnectionError`."""
+        account = await self._account(key)
+        if account is None or account.server is None:
+            raise ConnectionError("the account is not connected")
+        return account, account.server
+
     async def _account(self, key: ChatKey) -> MatrixAccount | None:
         bound = await self._host.account_of(key.instance)
         return next((each for each in self._accounts if each.user_id == bound), None)
@@ -315,6 +347,19 @@ class MatrixAdapter:
 
         most = self.capabilities(delivery.chat_key).file_bytes or UPLOAD_BYTES
         return await content_of(delivery, upload, name_of, most)
+
+
+async def _sign(server: Homeserver, path: str, body: Content) -> None:
+    """Make a call that shows a typing state or a reaction. Raises `SignRefused` and
+    `HomeserverError`."""
+    try:
+        await server.call("PUT", path, body=body)
+    except HomeserverRefused as error:
+        if error.code == "M_DUPLICATE_ANNOTATION":
+            return
+        if error.status == FORBIDDEN:
+            raise SignRefused(str(error)) from error
+        raise
 
 
 def _own_messages(user: str) -> str:

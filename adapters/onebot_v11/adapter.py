@@ -20,11 +20,13 @@ from nekro_core.api.adapter import (
     Host,
     PlatformAccounts,
     PlatformMessage,
+    SignRefused,
     UncertainDelivery,
     match_delivery,
 )
 from nekro_core.api.chat import (
     ChatKey,
+    ChatKind,
     Delivery,
     DeliveryState,
     File,
@@ -44,7 +46,8 @@ from .history import newest
 from .incoming import Json, person_of, read_segments, time_of, words
 from .intake import OneBotIntake
 from .lookups import OfflineLookups
-from .outgoing import CAPABILITIES, FORWARDS, UnsendableMessage, call_for
+from .outgoing import CAPABILITIES, FORWARDS, ActionCall, UnsendableMessage, call_for
+from .signs import REACTION, TYPING, TYPING_S, reaction_call, typing_call
 
 SEND_S = 30.0
 """Time limit for sending a message, in seconds, unless ``API_TIMEOUT`` is set. When it is over, the
@@ -62,7 +65,8 @@ not stored by then are fetched from the history at the next connection."""
 
 
 class OneBotV11Adapter:
-    """`Adapter` for OneBot v11."""
+    """`Adapter` for OneBot v11, `SupportsConfirmation`, `SupportsAccounts`, `SupportsRequests`,
+    `SupportsTyping` and `SupportsReactions`."""
 
     name = "onebot_v11"
 
@@ -83,11 +87,18 @@ class OneBotV11Adapter:
         gateway.manage(self._accounts)
         self._tasks = AdapterTasks(self._serve)
         self._unbundled: set[str] = set()
+        self._lacking: set[tuple[str, str]] = set()
+        """Pairs of an instance and an action that its implementation does not have."""
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
-        """Return the same capabilities for groups and private chats. They do not include bundles if
-        the account's implementation has refused a bundle as an unknown action."""
-        return WITHOUT_BUNDLES if chat_key.instance in self._unbundled else CAPABILITIES
+        """Return what one call can carry. This does not include bundles, typing states and
+        reactions if the account's implementation has refused them as an unknown action. QQ has
+        typing states in private chats only, and reactions in groups only."""
+        instance, private = chat_key.instance, chat_key.kind is ChatKind.PRIVATE
+        can = WITHOUT_BUNDLES if instance in self._unbundled else CAPABILITIES
+        typing = private and (instance, TYPING) not in self._lacking
+        reactions = not private and (instance, REACTION) not in self._lacking
+        return replace(can, typing_s=TYPING_S if typing else None, reactions=reactions)
 
     @property
     def managed_accounts(self) -> PlatformAccounts:
@@ -167,6 +178,35 @@ class OneBotV11Adapter:
             await self._gateway.call(request.account, action, params, seconds=self._send_s)
         except ActionError as error:
             raise CannotDo(f"{request.account}: {error}") from error
+
+    async def show_typing(self, chat_key: ChatKey, *, typing: bool) -> None:
+        """Show a friend that the bot is typing. See `SupportsTyping`. QQ ends it by itself."""
+        call = typing_call(chat_key)
+        account = await self._connected_account(chat_key)
+        if typing:
+            await self._sign(chat_key, account, call)
+
+    async def react(self, chat_key: ChatKey, message_id: str, emoji: str) -> None:
+        """React to a message of a group. See `SupportsReactions`."""
+        account = await self._connected_account(chat_key)
+        await self._sign(chat_key, account, reaction_call(message_id, emoji))
+
+    async def _connected_account(self, key: ChatKey) -> str:
+        account = await self._host.account_of(key.instance) or ""
+        if self._gateway.connection_of(account) is None:
+            raise ConnectionError(f"account {account} is not connected")
+        return account
+
+    async def _sign(self, key: ChatKey, account: str, call: ActionCall) -> None:
+        """Make a call that shows a typing state or a reaction. Not every implementation has these
+        actions. Raises `SignRefused` and `ActionError`."""
+        try:
+            await self._gateway.call(account, call.action, call.params, seconds=self._send_s)
+        except CallRefused as error:
+            if error.unknown_action:
+                self._lacking.add((key.instance, call.action))
+                raise SignRefused(f"this OneBot implementation has no {call.action}") from error
+            raise SignRefused(str(error)) from error
 
     def _refused(self, key: ChatKey, action: str, error: CallRefused) -> Receipt:
         if action in FORWARDS and error.unknown_action:

@@ -33,7 +33,8 @@ with the file is sent right after the upload, and only once."""
 
 
 class FileTransfer:
-    """Transfers the files of one delivery. It is the delivery's `PlaceFile` (`outgoing`)."""
+    """Transfers the files of one delivery. `outgoing.call_for` calls this object for each file; see
+    `outgoing.PlaceFile`."""
 
     def __init__(self, gateway: OneBotGateway, host: Host, account: str, chat_key: ChatKey) -> None:
         self._gateway = gateway

@@ -1,8 +1,9 @@
 """The adapter for one platform. It uses a NoneBot adapter, which this package calls the stock
 adapter."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -87,9 +88,14 @@ class UnisegAdapter:
 
     async def send(self, delivery: Delivery) -> Receipt:
         """Send the message with the account that the chat is bound to, never with another one."""
-        account = await self._host.account_of(delivery.chat_key.instance)
+        return await self._receipt(delivery.chat_key, partial(self._deliver, delivery))
+
+    async def _receipt(self, key: ChatKey, call: Callable[[Bot], Awaitable[str]]) -> Receipt:
+        """Make a call with the account that a chat is bound to, and return its outcome. The call
+        returns the message's id."""
+        account = await self._host.account_of(key.instance)
         if account is None:
-            reason = f"no account is bound to {delivery.chat_key.instance!r}"
+            reason = f"no account is bound to {key.instance!r}"
             return Receipt(state=DeliveryState.REJECTED, reason=reason)
         bot = self._intake.bot(account)
         if bot is None:
@@ -97,7 +103,7 @@ class UnisegAdapter:
             return Receipt(state=DeliveryState.PENDING, reason=reason)
         try:
             with anyio.fail_after(self._send_s):
-                message_id = await self._deliver(delivery, bot)
+                message_id = await call(bot)
         except TimeoutError:
             reason = f"no answer within {self._send_s:g} s; it may have arrived"
             return Receipt(state=DeliveryState.UNKNOWN, reason=reason)
@@ -106,9 +112,18 @@ class UnisegAdapter:
                 receipt = Receipt(state=DeliveryState.REJECTED, reason=str(error) or repr(error))
             else:
                 receipt = outcome_of(error)
-            logger.warning("{}: {}: {}", delivery.chat_key, receipt.state, receipt.reason)
+            logger.warning("{}: {}: {}", key, receipt.state, receipt.reason)
             return receipt
         return Receipt(state=DeliveryState.SENT, message_id=message_id)
+
+    async def _connected_bot(self, key: ChatKey) -> Bot:
+        """Return the bot of the account that a chat is bound to. Raises `ConnectionError` if it is
+        not connected."""
+        account = await self._host.account_of(key.instance)
+        bot = self._intake.bot(account or "")
+        if bot is None:
+            raise ConnectionError(f"account {account} is not connected")
+        return bot
 
     async def _deliver(self, delivery: Delivery, bot: Bot) -> str:
         """Make the call and return the message's id. Errors of the stock adapter are raised."""

@@ -36,7 +36,7 @@ from nekro_core.delivery.contact_request import (
     ContactRequestState,
     request_id_of,
 )
-from nekro_core.delivery.errors import CannotDo
+from nekro_core.delivery.errors import CannotDo, SignRefused
 from nekro_core.delivery.markdown.html import html_from_markdown
 from nekro_core.delivery.markdown.styled import (
     StyledPart,
@@ -73,6 +73,7 @@ from nekro_core.delivery.platforms.errors import (
 )
 from nekro_core.delivery.platforms.manager import AccountManager
 from nekro_core.delivery.platforms.monitor import AccountMonitor
+from nekro_core.delivery.signs import SupportsReactions, SupportsTyping
 from nekro_core.media.limits import PictureLimits, PictureType, VoiceFormat, VoiceLimits
 from nekro_core.operator.contract import (
     OperatorHost,
@@ -229,13 +230,16 @@ __all__ = [
     "RateWindow",
     "Recorded",
     "ShownSettings",
+    "SignRefused",
     "StoreUnavailable",
     "StoredAccounts",
     "StyledPart",
     "SupportsAccounts",
     "SupportsConfirmation",
     "SupportsEditing",
+    "SupportsReactions",
     "SupportsRequests",
+    "SupportsTyping",
     "TextStyle",
     "ToolAnswer",
     "ToolService",

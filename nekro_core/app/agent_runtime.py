@@ -37,6 +37,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.compat.nekro_agent.box_runs import ChatCodeRunner
 from nekro_core.delivery.inbound.inbox import InboxEvent, RecalledRecord, StoredRecord
+from nekro_core.delivery.outbound.chat_signs import ChatSigns
 from nekro_core.llm.chains import ModelChains
 from nekro_core.llm.current import CurrentModel
 from nekro_core.llm.embedded.settings import EmbeddedSettings
@@ -145,12 +146,17 @@ class AgentRuntime:
                 wall=wall,
                 access=CommandAccess(settings.commands, policy_file),
             )
+            message_io.outbox.overrides = policy_file.of
+            signs = await stack.enter_async_context(
+                ChatSigns(message_io.outbox.adapter, settings.nekro_delivery, policy_file.of)
+            )
             prompt = settings.nekro_agent.prompt
             services = SessionServices(
                 store=message_io.store,
                 inbox=message_io.inbox,
                 outbox=message_io.outbox,
                 editor=message_io.outbox,
+                signs=signs,
                 notices=NoticeSender(
                     message_io.outbox, catalogue, lambda: settings.nekro_agent.language
                 ),
@@ -176,9 +182,11 @@ class AgentRuntime:
                 quick_judge=RoleJudge(roles),
             )
             older = extensions.older
+            marks = ErasureMarks(data / MARKS, partial(kept_secret, data, "erased"), wall)
+            message_io.memory.scope.know_erased(marks.was_erased)
             erasure = PersonErasure(
                 message_io.store,
-                ErasureMarks(data / MARKS, partial(kept_secret, data, "erased"), wall),
+                marks,
                 outbox=message_io.outbox.admin,
                 boxes=boxes.of_chats,
                 timers=message_io.timers,

@@ -215,7 +215,8 @@ def _finish(
     _remove_copies(staged.data)
     env = sorted(staged.settings.glob(".env*")) if staged.settings.is_dir() else []
     kept = {path.name: path.read_bytes() for path in env}
-    aside = take_place(staged.data, target, now)
+    aside, failed = take_place(staged.data, target, now)
+    said += failed
     said += _put_settings(kept, target, settings_folder)
     return aside
 
@@ -234,12 +235,18 @@ def _put_settings(
     said = []
     for name, content in kept.items():
         place = settings_folder / name if settings_folder else target / f"restored{name}"
-        if place.exists() and place.read_bytes() != content:
-            place = target / f"restored{name}"
-            said.append(f"{name} is there already: the one of the backup is {place}; compare them")
-        elif not settings_folder:
-            said.append(f"the {name} of the backup is {place}")
-        write_whole(place, content)
+        try:
+            if place.exists() and place.read_bytes() != content:
+                place = target / f"restored{name}"
+                said.append(
+                    f"{name} is there already: the one of the backup is {place}; compare them"
+                )
+            elif not settings_folder:
+                said.append(f"the {name} of the backup is {place}")
+            write_whole(place, content)
+        except OSError as error:
+            # The data folder is replaced already, so this must not end the restore.
+            said.append(f"the {name} of the backup cannot be written to {place}: {error}")
     return said
 
 

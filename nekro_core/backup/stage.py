@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import NoReturn, Self
 
 from nekro_core.backup.archive_reader import BackupArchive
 from nekro_core.backup.contents import Part, part_of
@@ -143,37 +143,87 @@ def is_empty(folder: Path) -> bool:
     return all(each.name in _OWN for each in folder.iterdir())
 
 
-def take_place(staged: Path, target: Path, now: float) -> Path | None:
-    """Put an unpacked data folder in place of ``target``. Return the folder to which the present
-    data folder was moved; None if it was empty. If the backup has no secrets, the present secrets
-    are kept. Raises `RestoreRefused`; then nothing was changed."""
-    aside: Path | None = None
+def take_place(staged: Path, target: Path, now: float) -> tuple[Path | None, list[str]]:
+    """Put an unpacked data folder in place of ``target``. If the backup has no secrets, the present
+    secrets are kept.
+
+    Return the folder to which the present data folder was moved, None if it was empty and is gone;
+    and a sentence for each thing that did not work after the restored folder was in place. Raises
+    `RestoreRefused`; then nothing was changed, or the text says where the present data is."""
+    if not target.exists():
+        _rename(staged, target, target)
+        return None, []
+    aside = target.with_name(f"{target.name}-before-restore-{_stamp(now)}")
+    if aside.exists():
+        raise RestoreRefused(f"{aside} exists already: try again in a second")
     try:
-        if target.exists():
-            _carry_files(staged, target)
-            stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
-            aside = target.with_name(f"{target.name}-before-restore-{stamp}")
-            if aside.exists():
-                raise RestoreRefused(f"{aside} exists already: try again in a second")
-            empty = is_empty(target)
-            target.rename(aside)
-            staged.rename(target)
-            if empty:
-                shutil.rmtree(aside)
-                return None
-            for name in _CARRIED:
-                if (aside / name).exists() and not (target / name).exists():
-                    (aside / name).rename(target / name)
-        else:
-            staged.rename(target)
+        _carry_files(staged, target)
+        empty = is_empty(target)
     except OSError as error:
-        if aside is not None and aside.exists() and not target.exists():
-            aside.rename(target)
         raise RestoreRefused(
-            f"{target} cannot be replaced: {error.strerror}. If it is a mount point, restore into "
-            "a folder inside of it, and name that folder in NEKRO_DATA_DIR"
+            f"the files of {target} cannot be copied, and nothing was changed: {error}"
         ) from error
-    return aside
+    _rename(target, aside, target)
+    try:
+        staged.rename(target)
+    except OSError as error:
+        _put_back(aside, target, error)
+    # The restored folder is in place. What fails now is told, and does not end the restore.
+    if empty:
+        try:
+            shutil.rmtree(aside)
+        except OSError as error:
+            return aside, [f"the empty folder {aside} cannot be deleted: {error}"]
+        return None, []
+    return aside, _carry_folders(aside, target)
+
+
+def _rename(source: Path, destination: Path, target: Path) -> None:
+    """Rename the first folder of a restore. Raises `RestoreRefused`: nothing was changed."""
+    try:
+        source.rename(destination)
+    except OSError as error:
+        raise _not_replaced(target, error) from error
+
+
+def _put_back(aside: Path, target: Path, error: OSError) -> NoReturn:
+    """Move the present data folder back, because the restored one cannot take its place. Raises
+    `RestoreRefused`."""
+    try:
+        aside.rename(target)
+    except OSError as second:
+        raise RestoreRefused(
+            f"{target} cannot be replaced: {error}. The data that was there is now in {aside} and "
+            f"cannot be moved back: {second}. Rename {aside} to {target}"
+        ) from error
+    raise _not_replaced(target, error) from error
+
+
+def _not_replaced(target: Path, error: OSError) -> RestoreRefused:
+    return RestoreRefused(
+        f"{target} cannot be replaced, and nothing was changed: {error.strerror}. If it is a mount "
+        "point, restore into a folder inside of it, and name that folder in NEKRO_DATA_DIR"
+    )
+
+
+def _carry_folders(aside: Path, target: Path) -> list[str]:
+    """Move the folders that backups do not contain from the earlier data folder into the restored
+    one. Return a sentence for each that cannot be moved."""
+    said = []
+    for name in _CARRIED:
+        try:
+            if (aside / name).exists() and not (target / name).exists():
+                (aside / name).rename(target / name)
+        except OSError as error:
+            said.append(
+                f"{aside / name} cannot be moved to {target / name}: {error.strerror}. Move it by "
+                "hand"
+            )
+    return said
+
+
+def _stamp(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
 
 
 def _carry_files(staged: Path, target: Path) -> None:

@@ -52,7 +52,7 @@ async def _import(client: httpx.AsyncClient, options: argparse.Namespace) -> int
     kept = existed = refused = 0
     first = 1
     for batch in _batches(text.splitlines(keepends=True)):
-        given: dict[str, Any] = {"lines": "".join(batch)}
+        given: dict[str, Any] = {"lines": "".join(batch), "first_line": first}
         if options.chat:
             given["chat_key"] = options.chat
         answer = await client.post("/memory/import_notes", json=given)
@@ -61,7 +61,7 @@ async def _import(client: httpx.AsyncClient, options: argparse.Namespace) -> int
         existed += done["existed"]
         refused += done["refused_count"]
         for why in done["refused"]:
-            print(f"in the lines from {first} on: {why}", file=sys.stderr)
+            print(why, file=sys.stderr)
         first += len(batch)
     print(f"{kept} notes are new, {existed} were here already, {refused} lines are left out")
     return 1 if refused else 0

@@ -78,6 +78,11 @@ class _PolicyForm:
         self._choice(policy, "private", answers, policy.private)
         modes = {each.value: say(f"chats.participation_{each.value}") for each in Participation}
         self._choice(policy, "participation", modes, policy.participation.value)
+        typing = {each: say(f"chats.typing_{each}") for each in ("auto", "off")}
+        self._choice(policy, "typing", typing, own.get("typing"))
+        emoji, pace = (ui.input().props("outlined dense") for _ in range(2))
+        self._typed(policy, "seen_emoji", emoji, own.get("seen_emoji", ""), lambda text: text)
+        self._typed(policy, "pace_chars_s", pace, str(own.get("pace_chars_s", "")), _number)
         self._quota(policy, "chat_quota", policy.chat_quota)
         self._quota(policy, "person_quota", policy.person_quota)
         commands = "\n".join(f"{name} = {each}" for name, each in policy.commands.items())
@@ -203,6 +208,14 @@ def _tell(box: ValidationElement[Any], problem: str) -> None:
     """Show what is wrong at an input, and put the cursor there."""
     box.error = problem
     box.run_method("focus")
+
+
+def _number(text: str) -> float:
+    """Read a number. Raises `OperatorError`."""
+    try:
+        return float(text)
+    except ValueError:
+        raise OperatorError(f"{text[:80]!r}: expected a number such as 12") from None
 
 
 def _pairs(text: str) -> dict[str, str]:

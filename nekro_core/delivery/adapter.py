@@ -43,6 +43,11 @@ class Capabilities:
         images_per_call: The maximum number of pictures in one call.
         edit_every_s: Minimum number of seconds between two edits of a sent message. An adapter that
             sets it implements `SupportsEditing`. None if messages cannot be edited.
+        typing_s: How many seconds the platform shows that the bot is typing, after it was told so
+            once. An adapter that sets it implements `SupportsTyping`. None if this chat cannot show
+            it.
+        reactions: Whether the bot can react to messages of this chat with an emoji. An adapter that
+            sets it implements `SupportsReactions`.
         voice: The formats and limits for voice messages; None to send them unconverted.
         picture: The formats and limits for pictures; None to send them unconverted.
         file_bytes: Maximum size of a file or video in bytes. A larger file is sent as a link if the
@@ -62,6 +67,8 @@ class Capabilities:
     measure: Callable[[str], int] = len
     images_per_call: int = 9
     edit_every_s: float | None = None
+    typing_s: float | None = None
+    reactions: bool = False
     voice: VoiceLimits | None = None
     picture: PictureLimits | None = None
     file_bytes: int | None = 32 * 1024 * 1024

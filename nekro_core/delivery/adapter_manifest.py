@@ -17,9 +17,9 @@ from typing import Any
 from nekro_core.system.errors import NekroError
 
 MANIFEST = "adapter.toml"
-CAPABILITIES = frozenset({"accounts", "confirm", "edit", "page", "requests"})
+CAPABILITIES = frozenset({"accounts", "confirm", "edit", "page", "reactions", "requests", "typing"})
 """The allowed items of ``capabilities``: the protocols `SupportsAccounts`, `SupportsConfirmation`,
-`SupportsEditing`, `Page`, `SupportsRequests`."""
+`SupportsEditing`, `Page`, `SupportsReactions`, `SupportsRequests`, `SupportsTyping`."""
 _LARGEST = 64 * 1024
 """Maximum size of a manifest in bytes."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}", re.ASCII)

@@ -30,5 +30,10 @@ class CannotDo(DeliveryError):
     """There is no such message, or its state does not allow the action; the text says why."""
 
 
+class SignRefused(NekroError):
+    """The platform refuses to show that the bot is typing, or to add a reaction, and would refuse
+    it again. The text is the reason."""
+
+
 class NotFetched(NekroError):
     """A fetch brought no bytes; the text tells a person why."""

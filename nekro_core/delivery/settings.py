@@ -1,5 +1,7 @@
 """The settings of receiving and sending, under ``NEKRO_DELIVERY__``."""
 
+from typing import Literal
+
 from pydantic import Field
 
 from nekro_core.delivery.media.settings import MediaSettings
@@ -40,12 +42,23 @@ class DeliverySettings(SendRateSettings):
     messages of its chat. With 0, the platform is never asked."""
 
     pace_chars_s: float = Field(default=0.0, ge=0)
-    """Characters that a person types in a second. If it is not 0, each further message of one run
+    """Characters that a person types in a second. If it is not 0, each further message of one turn
     waits as long as a person would type it. People then read several short messages as they would
-    read the messages of a person. The code of the run waits meanwhile."""
+    read the messages of a person. The turn waits meanwhile. ``pace_chars_s`` in ``conduct.toml``
+    sets it for one account or chat."""
 
     pace_longest_s: float = Field(default=6.0, ge=0)
     """Maximum of the wait that ``pace_chars_s`` causes, in seconds."""
+
+    typing: Literal["auto", "off"] = "auto"
+    """Whether people see that the bot is typing while it works on their answer, on platforms that
+    can show it. ``typing`` in ``conduct.toml`` sets it for one account or chat."""
+
+    seen_emoji: str = Field(default="", max_length=32)
+    """The emoji with which the bot reacts to a message that it is going to answer, for example
+    ``👀``. The reaction stays. If empty, the bot does not react. For QQ, write the number of one of
+    QQ's faces, for example ``289``, or one of the emoji that QQ allows. ``seen_emoji`` in
+    ``conduct.toml`` sets it for one account or chat."""
 
     waiting_per_chat: int = Field(default=200, gt=0)
     """Maximum number of messages that wait for one chat (account offline, platform slow). Further

@@ -40,6 +40,10 @@ def _load(*names: str) -> None:
                     continue
 
 
+_CUT: dict[str, Any] = {"heading": "", "page": 0, "text": ""}
+"""An empty section, which says that the rest of the document is not read."""
+
+
 def _pdf(data: bytes, most: dict[str, int]) -> _Sections:
     from pypdf import PdfReader  # noqa: PLC0415 (each document needs one library)
     from pypdf.errors import PyPdfError  # noqa: PLC0415
@@ -64,6 +68,8 @@ def _pdf(data: bytes, most: dict[str, int]) -> _Sections:
         raise UnusableMedia(
             f"its {pages} pages have no text: it is a scan. Use a file with recognized text"
         )
+    if pages > most["pages"]:
+        yield _CUT
 
 
 def _docx(data: bytes, _most: dict[str, int]) -> _Sections:
@@ -108,6 +114,8 @@ def _xlsx(data: bytes, most: dict[str, int]) -> _Sections:
                 if any(cells):
                     lines.append("\t".join(cells).rstrip())
             yield {"heading": sheet.title, "page": 0, "text": "\n".join(lines)}
+        if left < 0:
+            yield _CUT
     except (ValueError, KeyError, TypeError, AttributeError, SyntaxError, OSError) as error:
         name = type(error).__name__
         raise UnusableMedia(f"it is no table that can be read ({name})") from None
@@ -144,7 +152,7 @@ def _prepare(request: dict[str, Any]) -> Callable[[bytes], Answer]:
         left, sections, cut = most["chars"], [], False
         for section in read(data, most):
             text = section["text"][:left]
-            cut = cut or len(text) < len(section["text"])
+            cut = cut or section is _CUT or len(text) < len(section["text"])
             left -= len(text)
             if text.strip():
                 sections.append({**section, "text": text})

@@ -1,4 +1,4 @@
-"""Forks a child for each file from a process that has loaded the libraries."""
+"""Keeps a process that has loaded the libraries for media. It forks a child for each file."""
 
 import json
 import os

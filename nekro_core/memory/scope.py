@@ -7,17 +7,22 @@ chat.
 
 import hashlib
 import hmac
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
 import anyio
 
-from nekro_core.chat import ChatKey
+from nekro_core.chat import ChatKey, ChatKind
 from nekro_core.store import MAX_LINKED, MemoryProgress, Store
 from nekro_core.system.errors import NekroError
 
 _NOTHING = MemoryProgress()
+_WORD = re.compile(r"[^\s,;:()\[\]{}<>\"'`!?=，、。；：！？（）【】「」《》]+")
+_MOST_WORDS = 200
+"""Number of words of a text that are compared with the ids of people. A note has at most 500
+characters, and a digest takes 2 microseconds."""
 
 
 class LinkRefused(NekroError):
@@ -38,6 +43,7 @@ class MemoryScope:
         self._chats: dict[ChatKey, MemoryProgress] = {}
         self._off: set[str] = set()
         self._begun = 0
+        self._was_erased: Callable[[str, str, float], bool] = lambda *_: False
         self._one = anyio.Lock()
 
     async def load(self) -> None:
@@ -89,6 +95,26 @@ class MemoryScope:
                 await self._put(key, replace(self.progress(key), link=name))
             return before
 
+    def know_erased(self, was_erased: Callable[[str, str, float], bool]) -> None:
+        """Set the function that says whether a person of an adapter was erased at or after a time,
+        in seconds since 1970."""
+        self._was_erased = was_erased
+
+    def was_erased(self, chat_key: ChatKey, people: Sequence[str], text: str, at: float) -> bool:
+        """Return True if one of these people of the chat's platform was erased at or after ``at``,
+        if the text contains the id of such a person, or if the chat is such a person's private
+        chat."""
+        adapter = self._store.accounts.adapter_of(chat_key.instance)
+        ids = [*people, *_words(text)]
+        if chat_key.kind is ChatKind.PRIVATE:
+            ids.append(chat_key.native_id)
+        return any(each and self._was_erased(adapter, each, at) for each in ids)
+
+    def names_off(self, chat_key: ChatKey, text: str) -> bool:
+        """Return True if a text contains the id of a person about whom nothing may be
+        remembered."""
+        return bool(self._off) and any(self.is_off(chat_key, each) for each in _words(text))
+
     def is_off(self, chat_key: ChatKey, user_id: str) -> bool:
         """Return True if nothing may be remembered about a person of the chat's platform."""
         return bool(self._off) and bool(user_id) and self.digest(chat_key, user_id) in self._off
@@ -118,3 +144,10 @@ class MemoryScope:
         """Return a digest of a person on the platform of an adapter."""
         text = f"{adapter}:{user_id}".encode(errors="replace")
         return hmac.new(self._secret().encode(), text, hashlib.sha256).hexdigest()
+
+
+def _words(text: str) -> Iterator[str]:
+    """Yield the words of a text that may be ids of people: each once, and without the mark of a
+    mention."""
+    found = dict.fromkeys(each.strip("@#.") for each in _WORD.findall(text))
+    yield from [each for each in found if each][:_MOST_WORDS]

@@ -154,15 +154,20 @@ class Memory(Area):
         *,
         lines: SecretStr,
         chat_key: ChatKey | None = None,
+        first_line: Annotated[int, Field(ge=1)] = 1,
     ) -> Change[ImportedNotes]:
-        """Store the notes of an export.
+        """Store the notes of an export. Notes about people who were erased since are left out.
 
         Args:
             lines: The JSON lines. They are not written into the audit log.
             chat_key: The chat that gets all notes; none for the chats that the lines name.
+            first_line: The number of the first line in the file. Refused lines are named by their
+                number.
         """
         text = lines.get_secret_value()
-        done = await import_lines(self._memory.notes, text, chat_key=chat_key)
+        done = await import_lines(
+            self._memory.notes, text, chat_key=chat_key, first_line=first_line
+        )
         counts = {"kept": done.kept, "existed": done.existed, "refused": done.refused_count}
         return Change(result=done, subject=str(chat_key or ""), new=counts)
 

@@ -81,6 +81,12 @@ class ChatOverrides(BaseModel):
     """Whether every message of a private chat is answered."""
     participation: Participation | None = None
     """Which messages of a group are answered."""
+    typing: Literal["auto", "off"] | None = None
+    """Whether people see that the bot is typing here."""
+    seen_emoji: str | None = Field(default=None, max_length=32)
+    """The emoji with which the bot marks the messages here that it answers; empty for none."""
+    pace_chars_s: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """The pace of several messages of one turn here, in characters per second; 0 for no pause."""
     model: str | None = None
     """The group of ``NEKRO_MODELS`` that answers here; ``default`` means the bot's default
     model."""
@@ -105,7 +111,7 @@ class ChatOverrides(BaseModel):
         check_names(tools)
         return tools
 
-    @field_validator("persona", "persona_name", "model")
+    @field_validator("persona", "persona_name", "seen_emoji", "model")
     @classmethod
     def _strip(cls, value: str | None) -> str | None:
         return value.strip() if value is not None else None

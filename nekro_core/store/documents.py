@@ -50,8 +50,8 @@ class DatabaseDocuments:
         self._kept = kept
 
     def with_secrets(self, secret: Collection[str]) -> "DatabaseDocuments":
-        """Return a view of the same documents, in which ``secret`` names the documents that contain
-        secrets."""
+        """Return a view of the same documents. ``secret`` lists the names, or patterns of names, of
+        the documents that contain secrets."""
         return DatabaseDocuments(self._database, clock=self._clock, secret=secret, kept=self._kept)
 
     async def read(self, name: str) -> Document | None:

@@ -78,6 +78,11 @@ class NoteRow:
         """True if the note is still true."""
         return not self.until
 
+    @property
+    def author(self) -> str:
+        """The person who said it, or if nobody did, who made it."""
+        return self.said_by or self.origin.value
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordRange:
@@ -156,10 +161,12 @@ class NoteRepository:
             )
         )
 
-    async def rewrite(self, note_id: int, *, text: str, until: float, changed: float) -> None:
-        """Replace the text of a note, and the time until which it is true."""
-        sql = "UPDATE memory_notes SET text = ?, until = ?, changed = ? WHERE id = ?"
-        await self._database.write(SqlStatement(sql, (text, until, changed, note_id)))
+    async def rewrite(
+        self, note_id: int, *, text: str, said_by: str, until: float, changed: float
+    ) -> None:
+        """Replace the text of a note, its author, and the time until which it is true."""
+        sql = "UPDATE memory_notes SET text = ?, said_by = ?, until = ?, changed = ? WHERE id = ?"
+        await self._database.write(SqlStatement(sql, (text, said_by, until, changed, note_id)))
 
     async def delete(self, notes: Collection[int]) -> None:
         """Delete notes."""
@@ -226,11 +233,14 @@ class NoteRepository:
         return [(ChatKey.parse(row["chat_key"]), int(row["number"])) for row in rows]
 
     async def oldest(self, chat_key: ChatKey, limit: int) -> list[int]:
-        """Get the numbers of the notes to delete first when a chat has too many: those that are no
-        longer true, then the oldest."""
+        """Get the numbers of the notes to delete first when a chat has too many: notes of the
+        author who has the most (`NoteRow.author`), first those that are no longer true, then the
+        oldest."""
         rows = await self._database.read(
-            "SELECT id FROM memory_notes WHERE chat_key = ? "
-            "ORDER BY CASE WHEN until = 0 THEN 1 ELSE 0 END, id LIMIT ?",
+            "SELECT id FROM (SELECT id, until, COUNT(*) OVER (PARTITION BY "
+            "CASE WHEN said_by = '' THEN origin ELSE said_by END) AS number "
+            "FROM memory_notes WHERE chat_key = ?) AS counted "
+            "ORDER BY number DESC, CASE WHEN until = 0 THEN 1 ELSE 0 END, id LIMIT ?",
             str(chat_key),
             limit,
         )

@@ -34,7 +34,7 @@ class SummaryRow:
         from_seq: The first record that it summarizes.
         through_seq: The last record that it summarizes.
         records: How many records it summarizes.
-        recalled: How many records of this range were recalled when it was made.
+        recalled: How many records of its range had been recalled when it was made.
         text: The summary; empty unless its state is ``made``.
         state: Whether it was made.
         begun: The time of the first record, in seconds since 1970.
@@ -70,10 +70,12 @@ class SummaryRepository:
         folded: Sequence[int] = (),
     ) -> bool:
         """Store a summary. If the chat has a summary of the same level that begins at the same
-        record, it is replaced.
+        record, that summary is replaced.
 
-        Returns False if one of the records in ``read``, or one of the summaries in ``folded``, is
-        gone; then nothing is stored. Raises `StoreError`."""
+        ``read`` is for a summary of records, ``folded`` for a summary of summaries. If a record in
+        ``read`` was deleted or recalled, or a summary in ``folded`` was deleted or emptied, nothing
+        is stored, and the method returns False. Raises `StoreError`.
+        """
         still, values = read.condition() if read is not None else ("1 = 1", ())
         if folded:
             marks = ", ".join("?" * len(folded))
@@ -110,7 +112,8 @@ class SummaryRepository:
     async def of_chat(
         self, chat_key: ChatKey, *, level: int, after: int = 0, limit: int = 1000
     ) -> list[SummaryRow]:
-        """Get the newest summaries of a level that end after record ``after``, oldest first."""
+        """Get the summaries of one level whose last record comes after record ``after``. If there
+        are more than ``limit``, only the newest are returned. They are sorted, the oldest first."""
         rows = await self._database.read(
             "SELECT * FROM memory_summaries WHERE chat_key = ? AND level = ? AND through_seq > ? "
             "ORDER BY from_seq DESC LIMIT ?",
@@ -134,14 +137,14 @@ class SummaryRepository:
         await self._database.write(SqlStatement(sql, (str(chat_key),)))
 
     async def mark_stale(self, chat_key: ChatKey, seqs: Collection[int]) -> None:
-        """Empty the summaries of records that summarize one of these records, so that the bot makes
-        them again. Delete the summaries of summaries that include one of the records."""
+        """Empty each summary of level 1 that includes one of the records with the numbers ``seqs``,
+        so that the bot makes it again. Delete each summary of level 2 that includes one of them."""
         for at in sorted(set(seqs)):
             await self._database.write(*stale_statements(str(chat_key), at))
 
     async def mark_recalled_stale(self, chat_key: ChatKey) -> None:
-        """Empty the summaries that include a record which was recalled after the summary was
-        made."""
+        """Empty each summary of level 1 that includes a record which was recalled after the summary
+        was made. Delete each summary of level 2 that includes such a summary."""
         now_recalled = (
             "(SELECT COUNT(*) FROM messages m WHERE m.chat_key = memory_summaries.chat_key "
             "AND m.seq BETWEEN memory_summaries.from_seq AND memory_summaries.through_seq "
@@ -158,7 +161,8 @@ class SummaryRepository:
         await self.mark_stale(chat_key, [int(row["from_seq"]) for row in rows])
 
     async def mark_person_stale(self, instance: str, user_id: str) -> None:
-        """Empty the summaries of all chats of an instance that summarize a record of a person."""
+        """Empty each summary of level 1 that includes a record of this person, in all chats of the
+        instance. Delete each summary of level 2 that includes such a summary."""
         rows = await self._database.read(
             "SELECT chat_key, from_seq FROM memory_summaries s WHERE level = ? AND state = ? "
             "AND EXISTS (SELECT 1 FROM messages m WHERE m.chat_key = s.chat_key AND m.seq BETWEEN "
@@ -173,7 +177,7 @@ class SummaryRepository:
             await self._database.write(*stale_statements(row["chat_key"], int(row["from_seq"])))
 
     async def count(self, chat_key: ChatKey) -> int:
-        """Count the summaries of records of a chat."""
+        """Count a chat's summaries of level 1."""
         (row,) = await self._database.read(
             "SELECT COUNT(*) AS number FROM memory_summaries WHERE chat_key = ? AND level = ?",
             str(chat_key),
@@ -235,7 +239,7 @@ class SummaryRepository:
         await self._database.write(SqlStatement(sql, (before,)))
 
     async def counts(self) -> dict[ChatKey, int]:
-        """Count the summaries of records of each chat."""
+        """Count the summaries of level 1 in each chat."""
         rows = await self._database.read(
             "SELECT chat_key, COUNT(*) AS number FROM memory_summaries WHERE level = ? "
             "GROUP BY chat_key",

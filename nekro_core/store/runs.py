@@ -98,6 +98,16 @@ class RunRepository:
         )
         return [_run(row) for row in rows]
 
+    async def in_same_turn(self, run_id: str, other: str) -> bool:
+        """Return whether two runs belong to the same turn."""
+        rows = await self._database.read(
+            "SELECT turn_id FROM runs WHERE run_id = ? AND turn_id <> 0 AND turn_id = "
+            "(SELECT turn_id FROM runs WHERE run_id = ?)",
+            run_id,
+            other,
+        )
+        return bool(rows)
+
     async def of_same_turns(self, run_ids: Collection[str]) -> list[list[RunRecord]]:
         """Get all runs of the turns to which these runs belong. There is one list for each turn,
         the oldest turn first. The runs of a turn are in order. Of more than 200 ``run_ids`` only

@@ -1,11 +1,12 @@
 """Encodes the blocks of the search index. A block holds facts about 64 neighbouring messages of a
 chat.
 
-It holds for each message: the number in the store, the time, whether the message only asks, how
-many terms it has, and the signs (plus or minus) of the 512 numbers of its sentence vector. The
-signs are all zero until the sentence encoder has read the message, and again when the message is
-removed from the index. In trials, search results that were ranked by the signs alone were as good
-as results that were ranked by the numbers (decision 0039). The signs take 1/32 of the space.
+It holds for each message: the number in the store, the time, how many terms it has, bits for what
+it has (see `nekro_core.memory.search.answers`), and the signs (plus or minus) of the 512 numbers of
+its sentence vector. The signs are all zero until the sentence encoder has read the message, and
+again when the message is removed from the index. In trials, search results that were ranked by the
+signs alone were as good as results that were ranked by the numbers (decision 0039). The signs take
+1/32 of the space.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ most 1.2 MB."""
 VECTOR_BYTES = 64
 """Number of bytes of a message's vector. It has one bit for each of 512 numbers."""
 
-_FACTS = [("seq", "<i8"), ("time", "<f8"), ("length", "u1"), ("asks", "u1")]
+_FACTS = [("seq", "<i8"), ("time", "<f8"), ("length", "u1"), ("traits", "u1")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +33,13 @@ class IndexedMessage:
         seq: Its number in the store.
         time: Its time, in seconds since 1970.
         length: How many terms it has, at most 255.
-        asks: Whether all its sentences are questions.
+        traits: Bits for what it has, such as a number (`nekro_core.memory.search.answers`).
     """
 
     seq: int
     time: float
     length: int
-    asks: bool
+    traits: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class SearchBlock:
         seqs: The messages' numbers in the store.
         times: Their times.
         lengths: How many terms each message has.
-        asks: Whether each message only asks.
+        traits: Bits for what each message has.
         vectors: The signs of the messages' vectors, a row of `VECTOR_BYTES` for each message.
         encoded: Whether the sentence encoder has read all messages of the block.
     """
@@ -59,14 +60,14 @@ class SearchBlock:
     seqs: NDArray[np.int64]
     times: NDArray[np.float64]
     lengths: NDArray[np.uint8]
-    asks: NDArray[np.bool_]
+    traits: NDArray[np.uint8]
     vectors: NDArray[np.uint8]
     encoded: bool
 
 
 def encode_facts(messages: Sequence[IndexedMessage]) -> bytes:
     """Encode the facts about messages, without their vectors."""
-    rows = [(each.seq, each.time, min(each.length, 255), each.asks) for each in messages]
+    rows = [(each.seq, each.time, min(each.length, 255), each.traits) for each in messages]
     return np.array(rows, _FACTS).tobytes()
 
 
@@ -78,7 +79,7 @@ def decode_block(number: int, facts: bytes, vectors: bytes, *, encoded: bool) ->
         seqs=rows["seq"].astype(np.int64),
         times=rows["time"].astype(np.float64),
         lengths=rows["length"],
-        asks=rows["asks"].astype(np.bool_),
+        traits=rows["traits"],
         vectors=np.frombuffer(vectors, np.uint8).reshape(len(rows), VECTOR_BYTES),
         encoded=encoded,
     )
@@ -93,7 +94,7 @@ class BlockTable:
         seqs: The messages' numbers in the store.
         times: Their times.
         lengths: How many terms each message has.
-        asks: Whether each message only asks.
+        traits: Bits for what each message has.
         vectors: The signs of their vectors.
     """
 
@@ -101,7 +102,7 @@ class BlockTable:
     seqs: NDArray[np.int64]
     times: NDArray[np.float64]
     lengths: NDArray[np.uint8]
-    asks: NDArray[np.bool_]
+    traits: NDArray[np.uint8]
     vectors: NDArray[np.uint8]
 
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -124,6 +125,6 @@ def block_table(
         seqs=rows["seq"],
         times=rows["time"],
         lengths=rows["length"],
-        asks=rows["asks"].astype(np.bool_),
+        traits=rows["traits"],
         vectors=np.frombuffer(b"".join(vectors), np.uint8).reshape(len(rows), VECTOR_BYTES),
     )

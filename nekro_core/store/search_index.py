@@ -158,15 +158,34 @@ class SearchIndexRepository:
             *([row[each] for row in rows] for each in ("number", "facts", "vectors"))
         )
 
-    async def blocks_between(
+    async def ranges_within(
+        self, chat_key: ChatKey, since: float, until: float
+    ) -> list[tuple[int, int]]:
+        """Get the blocks all of whose messages are from ``since`` up to but not including
+        ``until``: the first and the last number of each sequence of consecutive blocks."""
+        rows = await self._database.read(
+            "SELECT MIN(number) AS first, MAX(number) AS last FROM ("
+            "SELECT number, number - ROW_NUMBER() OVER (ORDER BY number) AS sequence "
+            "FROM search_blocks WHERE chat_key = ? AND first_time >= ? AND last_time < ?"
+            ") inside GROUP BY sequence ORDER BY first",
+            str(chat_key),
+            since,
+            until,
+        )
+        return [(row["first"], row["last"]) for row in rows]
+
+    async def blocks_across(
         self, chat_key: ChatKey, since: float, until: float, limit: int
     ) -> list[int]:
-        """Get the numbers of the newest blocks that have messages from ``since`` up to but not
-        including ``until``."""
+        """Get the numbers of the newest blocks that `ranges_within` does not return, but that may
+        have messages from ``since`` up to but not including ``until``."""
         rows = await self._database.read(
             "SELECT number FROM search_blocks WHERE chat_key = ? AND last_time >= ? "
-            "AND first_time < ? ORDER BY number DESC LIMIT ?",
+            "AND first_time < ? AND (first_time < ? OR last_time >= ?) "
+            "ORDER BY number DESC LIMIT ?",
             str(chat_key),
+            since,
+            until,
             since,
             until,
             limit,
@@ -404,11 +423,13 @@ class SearchIndexRepository:
         """Store the pages to which a message was added again. Hold `writing`."""
         number, at = divmod(position, BLOCK)
         block = (await self.blocks(chat_key, [number]))[number]
-        lengths, asks = block.lengths.copy(), block.asks.copy()
-        lengths[at], asks[at] = message.length, message.asks
+        lengths, traits = block.lengths.copy(), block.traits.copy()
+        lengths[at], traits[at] = min(message.length, 255), message.traits
         await self._database.write(
             *(_page_statement(page, data) for page, data in pages.items()),
-            _facts_statement(chat_key, replace(block, lengths=lengths, asks=asks, encoded=False)),
+            _facts_statement(
+                chat_key, replace(block, lengths=lengths, traits=traits, encoded=False)
+            ),
             SqlStatement(
                 "DELETE FROM search_changes WHERE chat_key = ? AND seq = ? AND id <= ?",
                 (str(chat_key), message.seq, change),
@@ -454,7 +475,7 @@ class SearchIndexRepository:
                     replace(
                         block,
                         lengths=np.where(gone, 0, block.lengths).astype(np.uint8),
-                        asks=block.asks & ~gone,
+                        traits=np.where(gone, 0, block.traits).astype(np.uint8),
                         vectors=np.where(gone[:, None], 0, block.vectors).astype(np.uint8),
                     ),
                 )
@@ -552,9 +573,9 @@ def _page_statement(page: int, data: bytes) -> SqlStatement:
 def _facts_statement(chat_key: ChatKey, block: SearchBlock) -> SqlStatement:
     facts = encode_facts(
         [
-            IndexedMessage(int(seq), float(time), int(length), bool(asks))
-            for seq, time, length, asks in zip(
-                block.seqs, block.times, block.lengths, block.asks, strict=True
+            IndexedMessage(int(seq), float(time), int(length), int(traits))
+            for seq, time, length, traits in zip(
+                block.seqs, block.times, block.lengths, block.traits, strict=True
             )
         ]
     )

@@ -1,9 +1,9 @@
-"""Counts messages, turns and requests into the rows of the statistics, a slice at a time.
+"""Counts messages, turns and requests, a slice at a time, for the rows of the statistics.
 
-One transaction adds the counts of a slice and stores which rows were counted. So a row is never
-counted twice, even if the process is killed. Rows from before the statistics existed are counted in
-the same way as new rows. Storing a message or ending a turn does not wait for the counting: new
-rows are in the statistics within a few seconds.
+The new counts are stored in the same transaction as the information which rows were counted. So a
+row is never counted twice, even if the process is killed. Rows from before the statistics existed
+are counted in the same way as new rows. Storing a message or ending a turn does not wait for the
+counting: new rows are in the statistics within a few seconds.
 """
 
 from collections import defaultdict
@@ -61,7 +61,8 @@ class StatisticsCounter:
 
     async def count_slice(self, *, times: int = 1) -> bool:
         """Count the next slice. With ``times``, the slice is this many times as large. Returns True
-        if further rows may be uncounted. After a `StoreError`, nothing was counted."""
+        if there may be more rows to count. Raises `StoreError`; the rows that were not counted
+        because of the error are counted by a later call."""
         async with self.pause:
             messages = await self._count_messages(_MESSAGES * times)
             turns = await self._count_turns(_TURNS * times)
@@ -182,7 +183,8 @@ def _by_turn(steps: Rows, calls: Rows) -> defaultdict[int, _StepsAndCalls]:
 
 
 def _subjects(row: Row) -> tuple[Subject, ...]:
-    """Return the chat and the person of a row. Both are empty in rows of erased people."""
+    """Return the chat and the person of a row. The person is empty in rows of erased people, and
+    the chat is empty if it was their private chat."""
     chat, user = row["chat_key"], row["user_id"]
     subjects: tuple[Subject, ...] = ((Dimension.CHAT, chat),) if chat else ()
     if chat and user:
@@ -228,8 +230,8 @@ def _count_request(
     *,
     slow: tuple[Subject, ...] = (),
 ) -> None:
-    """Count a step of a turn, or a plugin's request. The latency of the reply is also counted for
-    the subjects ``slow``."""
+    """Count a step of a turn, or a plugin's request. The latency of the reply is counted for the
+    whole bot, for the model, and for each subject in ``slow``."""
     sums = Sums(
         requests=1,
         prompt_tokens=row["prompt_tokens"],

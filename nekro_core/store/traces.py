@@ -73,7 +73,11 @@ async def traces_of(database: Database, person: Person) -> PersonTraces:
     woke = await read(
         f"SELECT DISTINCT chat_key FROM turns WHERE user_id = ? AND {there}", user, *beginnings
     )
-    known = await read(f"SELECT chat_key FROM chats WHERE {theirs}", *values)
+    known = [
+        *await read(f"SELECT chat_key FROM chats WHERE {theirs}", *values),
+        # Notes can be imported for a chat in which nobody has written yet.
+        *await read(f"SELECT DISTINCT chat_key FROM memory_notes WHERE {there}", *beginnings),
+    ]
     keys = {ChatKey.parse(row["chat_key"]) for row in (*wrote, *woke)}
     keys |= {
         key

@@ -45,7 +45,6 @@ LOOK_S = 0.5
 """Seconds between two comparisons. A comparison reads the revisions from the database and the
 status of each file."""
 _FORM = 1
-_TRIES = 3
 
 
 class DocumentsDiffer(DocumentError):

@@ -52,6 +52,7 @@ from nekro_core.delivery.adapter import (
     UncertainDelivery,
 )
 from nekro_core.delivery.adapter_manifest import AdapterManifest, ManifestError, read_manifests
+from nekro_core.delivery.errors import SignRefused
 from nekro_core.delivery.platforms.contract import (
     AccountState,
     AccountStatus,
@@ -60,6 +61,7 @@ from nekro_core.delivery.platforms.contract import (
     SupportsRequests,
 )
 from nekro_core.delivery.platforms.errors import InvalidAccountSettings, UnknownAccount
+from nekro_core.delivery.signs import SupportsReactions, SupportsTyping
 from nekro_core.testing.memory_host import MemoryHost
 
 LIMIT_S = 30.0
@@ -247,7 +249,9 @@ class AdapterContract:
             "confirm": SupportsConfirmation,
             "edit": SupportsEditing,
             "page": Page,
+            "reactions": SupportsReactions,
             "requests": SupportsRequests,
+            "typing": SupportsTyping,
         }
         able = {name for name, kind in kinds.items() if isinstance(harness.adapter, kind)}
         assert self.manifest.name == harness.adapter.name
@@ -337,6 +341,53 @@ class AdapterContract:
                 edited = await adapter.edit(sent.message_id, _delivery(harness, Text(text)))
                 assert (edited.state, edited.message_id) == (DeliveryState.SENT, sent.message_id)
             assert await harness.shown(1) == ["three"]
+
+    async def test_the_typing_state_can_be_shown_and_ended_at_any_time(
+        self, harness: AdapterHarness
+    ) -> None:
+        """If the capabilities have ``typing_s``, `SupportsTyping.show_typing` works. It may be
+        repeated, and may be ended twice. An offline account is an error, but no refusal, so that
+        the bot tries again later.
+
+        Args:
+            harness: The adapter under test.
+        """
+        adapter, can = harness.adapter, harness.adapter.capabilities(harness.chat_key)
+        if can.typing_s is None:
+            return
+        assert isinstance(adapter, SupportsTyping)
+        assert can.typing_s >= 1
+        await harness.say("hello")
+        await harness.received(1)
+        with anyio.fail_after(LIMIT_S):
+            for typing in (True, True, False, False):
+                await adapter.show_typing(harness.chat_key, typing=typing)
+        assert (await adapter.send(_delivery(harness, Text("good evening")))).ok
+        await harness.disconnect()
+        with anyio.fail_after(LIMIT_S), pytest.raises(Exception) as away:  # noqa: PT011
+            await adapter.show_typing(harness.chat_key, typing=True)
+        assert not isinstance(away.value, SignRefused | TimeoutError)
+
+    async def test_a_reaction_can_be_added_twice(self, harness: AdapterHarness) -> None:
+        """If the capabilities have ``reactions``, `SupportsReactions.react` works, also twice for
+        the same message. An offline account is an error, but no refusal.
+
+        Args:
+            harness: The adapter under test.
+        """
+        adapter, can = harness.adapter, harness.adapter.capabilities(harness.chat_key)
+        if not can.reactions:
+            return
+        assert isinstance(adapter, SupportsReactions)
+        await harness.say("hello")
+        message = (await harness.received(1))[0]
+        with anyio.fail_after(LIMIT_S):
+            for _ in range(2):
+                await adapter.react(harness.chat_key, message.message_id, "👍")
+        await harness.disconnect()
+        with anyio.fail_after(LIMIT_S), pytest.raises(Exception) as away:  # noqa: PT011
+            await adapter.react(harness.chat_key, message.message_id, "👍")
+        assert not isinstance(away.value, SignRefused | TimeoutError)
 
     async def test_a_refused_send_is_rejected_with_its_reason(
         self, harness: AdapterHarness

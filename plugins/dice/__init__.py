@@ -54,6 +54,12 @@ async def roll_dice(_ctx: AgentCtx, sides: int = 6, count: int = 1) -> int:
         # User: throw four dice
         roll_dice(sides=6, count=4)
 
+        # User: roll a pair of dice
+        roll_dice(sides=6, count=2)
+
+        # User: please roll three dice
+        roll_dice(sides=6, count=3)
+
         # User: toss five dice
         roll_dice(sides=6, count=5)
 
@@ -107,6 +113,18 @@ async def roll_dice(_ctx: AgentCtx, sides: int = 6, count: int = 1) -> int:
 
         # User: 1から50までの数字を適当に選んで
         roll_dice(sides=50, count=1)
+
+        # User: コイントスをお願い
+        roll_dice(sides=2, count=1)
+
+        # User: 表か裏か決めて
+        roll_dice(sides=2, count=1)
+
+        # User: 1から200までの数をランダムにひとつ
+        roll_dice(sides=200, count=1)
+
+        # User: 8面ダイスを2回
+        roll_dice(sides=8, count=2)
     """
     if not 2 <= sides <= 1_000:
         raise ToolFailure(f"dice with {sides} sides: between 2 and 1,000 are possible")

@@ -96,6 +96,12 @@ async def draw_card(
         # User: 画个牌子：小心台阶
         draw_card("小心台阶")
 
+        # User: 画张海报：周日下午篮球赛
+        draw_card("周日下午篮球赛")
+
+        # User: 做一张海报：春节晚会
+        draw_card("春节晚会")
+
         # User: ようこそと書いたカードを描いて
         draw_card("ようこそ")
 
@@ -116,6 +122,15 @@ async def draw_card(
 
         # User: お礼のカードを先生に
         draw_card("先生、ありがとうございました！")
+
+        # User: 「満席」という看板を描いて
+        draw_card("満席")
+
+        # User: 「立入禁止」の画像がほしい
+        draw_card("立入禁止")
+
+        # User: 秋祭り 10月3日 とポスターに書いて
+        draw_card("秋祭り 10月3日")
     """
     if not text.strip() and not title.strip():
         raise ToolFailure("there are no words to draw: give a text")
@@ -211,6 +226,15 @@ async def draw_chart(
 
         # User: 棒グラフお願い、東京20、大阪24、福岡26
         draw_chart(kind="bar", labels=["東京", "大阪", "福岡"], values=[20, 24, 26])
+
+        # User: 円グラフで：猫20、犬15、鳥5
+        draw_chart(kind="pie", labels=["猫", "犬", "鳥"], values=[20, 15, 5])
+
+        # User: A組12、B組9、C組7を円グラフで見せて
+        draw_chart(kind="pie", labels=["A組", "B組", "C組"], values=[12, 9, 7])
+
+        # User: 折れ線グラフで：1月3、2月6、3月4
+        draw_chart(kind="line", labels=["1月", "2月", "3月"], values=[3, 6, 4])
     """
     await _ctx.send_image(
         await _draw(functools.partial(draw_chart_png, _fonts(_ctx), kind, labels, values, title))

@@ -91,6 +91,8 @@ async def search_knowledge(_ctx: AgentCtx, words: str) -> list[str]:
 
 def _line(note: ChatNote) -> str:
     about = f"about {note.about_name or note.about_id}, " if note.about_id else ""
+    if note.about_id and note.said_by not in ("", note.about_id):
+        about += f"said by {note.said_by}, "
     ended = f", not any more since {_day(note.until)}" if note.until else ""
     return f"{note.note_id}: {note.text} ({about}since {_day(note.since)}{ended})"
 

@@ -34,6 +34,7 @@ from nekro_core.delivery.activity import Broadcast, Working
 from nekro_core.delivery.inbound.inbox import ChatJournal, Inbox
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.delivery.media.store import MediaStore
+from nekro_core.delivery.outbound.chat_signs import ChatSigns
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.platforms.requests import ContactRequests
 from nekro_core.delivery.settings import DeliverySettings
@@ -311,7 +312,8 @@ async def running_bot(
     models: Callable[[str], ChatModel | None] = lambda _: None,
     saving: Callable[[float], ChatModel | None] = lambda _: None,
     captions: PictureCaptions | None = None,
-    adapter: FakeAdapter | None = None,
+    adapter: Any = None,
+    account: str = "bot",
     run_limits: RunLimits | None = None,
     recover: bool = False,
     store_settings: StoreSettings | None = None,
@@ -321,23 +323,26 @@ async def running_bot(
     memory: MemoryReader | None = None,
     quick_judge: QuickJudge | None = None,
 ) -> AsyncIterator[Bot]:
-    """Start a bot with its data in ``folder``."""
+    """Start a bot with its data in ``folder``. Without ``adapter`` it has a `FakeAdapter`;
+    ``account`` is its account there."""
     settings, command = settings or AgentSettings(), command or CommandSettings()
     clock = AheadClock()
     trigger = trigger or TriggerSettings(debounce_s=0)
     adapter = adapter or FakeAdapter(text_length=4000)
     activity = Broadcast()
     folder.mkdir(exist_ok=True)
+    conduct = PolicyFile(FileDocuments(folder))
     async with (
         Store.open(f"sqlite://{folder / 'nekro.sqlite3'}", store_settings) as store,
         MediaConverter() as converter,
         MediaStore(folder, converter=converter) as media,
-        Outbox(store, {"fake": adapter}, activity, delivery, media=media) as outbox,
+        Outbox(store, {adapter.name: adapter}, activity, delivery, media=media) as outbox,
+        ChatSigns(outbox.adapter, delivery or DeliverySettings(), conduct.of) as signs,
         VoiceTranscriber(
             store, activity, media, converter, transcriber, TranscriberSettings(wait_s=wait_s)
         ) as hearing,
     ):
-        await store.accounts.bind("fake", "bot")
+        await store.accounts.bind(adapter.name, account)
         inbox = Inbox(store, activity, clock=clock)
         journal = ChatJournal(store, inbox)
         plugin_services = Services(
@@ -348,8 +353,8 @@ async def running_bot(
             speaker=None,
             data_dir=folder,
         )
-        conduct = PolicyFile(FileDocuments(folder))
         await conduct.look()
+        outbox.overrides = conduct.of
         plugins = FakePlugins(plugin_services, tools_of([send_channel_message, *tools]))
         catalogue = Catalogue.load()
         router = CommandRouter(
@@ -365,6 +370,7 @@ async def running_bot(
             inbox=inbox,
             outbox=outbox,
             editor=outbox,
+            signs=signs,
             notices=NoticeSender(outbox, catalogue, lambda: settings.language),
             activity=activity,
             plugins=plugins,
@@ -414,13 +420,13 @@ async def running_bot(
             media=media,
             links=unused,
             inbox=inbox,
-            adapters={"fake": adapter},
+            adapters={adapter.name: adapter},
             outbox=outbox,
             journal=journal,
             transcriber=hearing,
             timers=unused,
             memory=memory,
-            requests=ContactRequests(folder, {"fake": adapter}),
+            requests=ContactRequests(folder, {adapter.name: adapter}),
             announcements=unused,
             sentences=None,
             search=unused,

@@ -29,7 +29,7 @@ from nekro_core.backup.make import make_backup
 from nekro_core.backup.progress import BackupProgress, BackupWork, run_in_thread
 from nekro_core.backup.service import BackupService
 from nekro_core.backup.settings import BackupSettings
-from nekro_core.backup.stage import check_backup
+from nekro_core.backup.stage import check_backup, take_place
 from nekro_core.chat import Image
 from nekro_core.store import DataFolderLock, Store
 from tests.backup.alone import run_alone
@@ -205,6 +205,50 @@ async def test_a_used_folder_is_replaced_only_on_request_and_kept_under_another_
     # The secrets stay, because the backup has none.
     assert (data / "secrets/web_access_token").read_bytes() == b"the-token-of-the-page"
     assert (data / "models/large.gguf").exists()
+
+
+def test_what_fails_after_the_folder_is_replaced_is_told_with_the_place(tmp_path: Path) -> None:
+    staged, target = tmp_path / "staged", tmp_path / "data"
+    write(staged / "new.txt", b"new")
+    # No folder can be moved to the place of this link.
+    (staged / "models").symlink_to(tmp_path / "nowhere")
+    for name in ("old.txt", "models/large.gguf", "logs/bot.log"):
+        write(target / name, b"old")
+    aside, failed = take_place(staged, target, 0.0)
+    assert aside is not None
+    assert (target / "new.txt").exists()
+    assert (aside / "old.txt").exists()
+    assert (target / "logs/bot.log").exists(), "the other folders must be moved all the same"
+    (sentence,) = failed
+    assert f"{aside / 'models'} cannot be moved to {target / 'models'}" in sentence
+    assert (aside / "models/large.gguf").exists()
+
+
+def test_a_folder_that_cannot_be_replaced_stays_as_it_was(tmp_path: Path) -> None:
+    target = tmp_path / "data"
+    write(target / "old.txt", b"old")
+    before = snapshot(target)
+    with pytest.raises(RestoreRefused, match="nothing was changed: No such file"):
+        take_place(tmp_path / "staged", target, 0.0)
+    assert snapshot(target) == before
+    assert [each.name for each in tmp_path.iterdir()] == ["data"]
+
+
+async def test_settings_that_cannot_be_written_do_not_end_a_restore(
+    data: Path, tmp_path: Path, settings: Settings
+) -> None:
+    await talk(data, "hello")
+    write(tmp_path / "first" / ".env", b"PORT=1\n")
+    backup = tmp_path / "backup.zip"
+    source = source_of(data, tmp_path / "first" / ".env")
+    make_backup(source, backup, BackupWork(), passphrase=PASSPHRASE)
+    nowhere = tmp_path / "a file"
+    nowhere.write_bytes(b"")
+    report = await restore_backup(
+        settings, backup, tmp_path / "new", passphrase=PASSPHRASE, settings_folder=nowhere / "x"
+    )
+    assert await texts_in(tmp_path / "new") == await texts_in(data)
+    assert any("the .env of the backup cannot be written" in each for each in report.sentences)
 
 
 async def test_a_prepared_restore_is_carried_out_at_the_next_start(

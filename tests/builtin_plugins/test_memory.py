@@ -8,6 +8,8 @@ import pytest
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.llm.model import FunctionCall
 from nekro_core.llm.scripted import ScriptedAnswer
+from nekro_core.memory.notes.book import NewNote
+from nekro_core.store import NoteOrigin
 from nekro_core.testing.bot import Bot
 from nekro_core.tools.outcome import ToolFailure
 
@@ -73,3 +75,33 @@ async def test_wrong_arguments_are_refused_with_a_reason(bot: Bot) -> None:
         with pytest.raises(ToolFailure, match=complaint):
             await chat.call("remember", **arguments)
     assert await chat.call("find_notes") == []
+
+
+async def test_a_member_cannot_have_the_notes_of_others_deleted(bot: Bot) -> None:
+    group, private = bot.chat("group_30003"), bot.chat("private_lin")
+    keep = bot.app.memory.notes.keep
+    kept = await keep(group.key, NewNote(text="is allergic to nuts", about_id="mia", said_by="mia"))
+    assert kept is not None
+    rule = await keep(group.key, NewNote(text="no politics", origin=NoteOrigin.OPERATOR))
+    assert rule is not None
+    for number in (kept.note.note_id, rule.note.note_id):
+        with pytest.raises(ToolFailure, match="is not about the person who asks"):
+            await group.call("forget", number)
+    assert len(await group.call("find_notes")) == 2
+    # A link shows the notes in the private chat, but does not make them the person's own.
+    await bot.app.memory.scope.link([group.key, private.key], "friends")
+    assert len(await private.call("find_notes")) == 2
+    with pytest.raises(ToolFailure, match="is not about the person who asks"):
+        await private.call("forget", kept.note.note_id)
+    own = await private.call("remember", "the door is red")
+    assert "deleted" in await private.call("forget", int(own.rpartition(" ")[2]))
+
+
+async def test_a_found_note_shows_who_said_it_about_somebody_else(bot: Bot) -> None:
+    chat = bot.chat("group_30003")
+    for who in ("lin", "mia"):
+        new = NewNote(text=f"sings in {who}'s choir", about_id="mia", said_by=who)
+        await bot.app.memory.notes.keep(chat.key, new)
+    others, own = sorted(await chat.call("find_notes", "choir"))
+    assert "about mia, said by lin, since" in others
+    assert "about mia, since" in own

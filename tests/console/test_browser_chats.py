@@ -187,6 +187,25 @@ async def save(shown: Page, label: str) -> None:
     await field.get_by_role("button", name="Save").click()
 
 
+async def test_an_operator_sets_the_reaction_and_the_pace_of_a_chat(
+    browser: Browser, address: str
+) -> None:
+    shown = await the_group(browser, address)
+    emoji = "Marks the messages that it answers with this emoji (empty: none)"
+    pace = "Pace of several messages in a row, in characters per second (0: no pause)"
+    await shown.get_by_label(emoji).fill("👀")
+    await save(shown, emoji)
+    await expect(shown.get_by_text("Saved, and in force.").first).to_be_visible()
+    await shown.get_by_label(pace).fill("fast")
+    await save(shown, pace)
+    await expect(shown.get_by_text("expected a number such as 12")).to_be_visible()
+    await shown.get_by_label(pace).fill("12")
+    await save(shown, pace)
+    await expect(shown.get_by_label(pace)).to_have_value("12.0")
+    await expect(shown.get_by_label(emoji)).to_have_value("👀")
+    await shown.context.close()
+
+
 async def test_a_search_shows_the_messages_of_this_chat(browser: Browser, address: str) -> None:
     shown = await the_group(browser, address)
     await shown.get_by_label("Search in this chat (Enter)").fill("homework")

@@ -38,11 +38,10 @@ async def measure(folder: Path, url: str, encoder: TextEncoder | None) -> Shares
         for path in sorted(folder.glob("*.messages.jsonl")):
             key = ChatKey.parse(f"web-group_{path.name.partition('.')[0]}")
             messages = read_lines(path)
-            numbers = await _fill(store, key, messages)
+            numbers = await fill(store, key, messages)
             await SearchIndexer(store).index_all()
             for question in read_lines(path.with_name(path.name.replace("messages", "questions"))):
-                last = _seconds(messages[-1]["at"]) + _LATER_S
-                asked = _seconds(question["at"]) if "at" in question else last
+                asked = asked_at(question, messages)
                 shares = await _ask(store, key, question, asked, numbers, encoder)
                 found[question["lang"]].append(shares)
                 found["all"].append(shares)
@@ -76,7 +75,14 @@ def _vectors(encoder: TextEncoder) -> MessageVectors:
     return _made.setdefault(id(encoder), MessageVectors(encoder))
 
 
-async def _fill(store: Store, key: ChatKey, messages: Sequence[dict[str, Any]]) -> dict[int, int]:
+def asked_at(question: dict[str, Any], messages: Sequence[dict[str, Any]]) -> float:
+    """Return the time at which a question is asked, in seconds since 1970."""
+    if "at" in question:
+        return _seconds(question["at"])
+    return _seconds(messages[-1]["at"]) + _LATER_S
+
+
+async def fill(store: Store, key: ChatKey, messages: Sequence[dict[str, Any]]) -> dict[int, int]:
     """Store the messages. Return a mapping from the number of a message in the store to its number
     in the file."""
     numbers: dict[int, int] = {}

@@ -123,6 +123,9 @@ async def test_a_policy_is_changed_and_the_change_is_undone(app: App) -> None:
         ("state", "observe"),
         ("names", ["Mei", "喵喵"]),
         ("person_quota", {"turns": 3}),
+        ("typing", "off"),
+        ("seen_emoji", "👀"),
+        ("pace_chars_s", 12.0),
         ("commands", {"reset": "off"}),
         ("ignore", ["10002", "10001"]),
     ):
@@ -147,6 +150,10 @@ async def test_impossible_policies_are_refused_and_nothing_changes(app: App) -> 
         ("state", "asleep", "'on', 'observe' or 'off'"),
         ("person_quota", {"turns": -1}, "value.turns: Input should be greater"),
         ("person_quota", {"turn": 1}, "Extra inputs"),
+        ("typing", "always", "'auto' or 'off'"),
+        ("seen_emoji", "👀" * 33, "32"),
+        ("pace_chars_s", -1, "greater"),
+        ("pace_chars_s", "inf", "finite"),
         ("names", "Mei", "tuple"),
         ("persona", "x" * 20_001, "20000"),
     ):

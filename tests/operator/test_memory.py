@@ -120,6 +120,64 @@ async def test_lines_that_cannot_be_imported_are_reported(app: App) -> None:
     assert "seconds since 1970" in done.refused[5]
 
 
+async def test_an_old_export_brings_neither_erased_people_nor_corrected_notes_back(
+    app: App,
+) -> None:
+    memory, erasure = app.operations.memory, app.operations.erasure
+    olga = Actor(name="olga", role=AccessRole.OWNER, origin=RequestOrigin.PAGE)
+    private = ChatKey.parse("onebot_v11-private_10001")
+    lin = {"about_id": "10001", "about_name": "Lin", "said_by": "10001"}
+    mia = {"about_id": "20002", "said_by": "20002"}
+    for key, text, about in (
+        (GROUP, "likes tea", lin),
+        (GROUP, "the lake is blue", {"said_by": "10001"}),
+        (GROUP, "Mia waits for @10001, on Friday", {}),
+        (private, "looks for another job", {}),
+        (GROUP, "the meeting is on 3 May", mia),
+    ):
+        await app.memory.notes.keep(key, NewNote(text=text, since=1000.0, **about))
+    old = SecretStr((await memory.export_notes(OTTO)).lines)
+    await app.memory.notes.keep(
+        GROUP, NewNote(text="the meeting is on 10 May", since=2000.0, **mia)
+    )
+    await erasure.erase_person(olga, chat_key=GROUP, user_id=SecretStr("10001"))
+    for _ in range(2):
+        done = (await memory.import_notes(OTTO, lines=old)).result
+        assert (done.kept, done.existed, done.refused_count) == (0, 1, 4)
+        assert all("a person who was erased since then" in each for each in done.refused)
+        exported = (await memory.export_notes(OTTO)).lines
+        assert "10001" not in exported
+        (shown,) = await memory.notes(VERA, chat_key=GROUP)
+        assert shown.text == "the meeting is on 10 May"
+    # What the person says after the erasure is kept and imported as usual.
+    await app.memory.notes.keep(GROUP, NewNote(text="likes coffee", **lin))
+    new = SecretStr((await memory.export_notes(OTTO)).lines)
+    for note in await memory.notes(VERA, chat_key=GROUP, about_id="10001"):
+        await memory.delete_note(OTTO, chat_key=GROUP, note_id=note.note_id)
+    done = (await memory.import_notes(OTTO, lines=new)).result
+    assert (done.kept, done.refused_count) == (1, 0)
+
+
+async def test_an_old_note_that_is_imported_late_does_not_end_a_newer_one(app: App) -> None:
+    memory = app.operations.memory
+    mia = {"about_id": "20002", "said_by": "20002"}
+    await app.memory.notes.keep(
+        GROUP, NewNote(text="the meeting is on 10 May", since=2000.0, **mia)
+    )
+    old = json.dumps(
+        {"chat_key": str(GROUP), "text": "the meeting is on 3 May", "since": 1000.0, **mia}
+    )
+    for kept in (1, 0):
+        done = (await memory.import_notes(OTTO, lines=SecretStr(old))).result
+        assert (done.kept, done.existed) == (kept, 1 - kept)
+    (shown,) = await memory.notes(VERA, chat_key=GROUP)
+    assert shown.text == "the meeting is on 10 May"
+    _, ended = sorted(
+        await memory.notes(VERA, chat_key=GROUP, ended=True), key=lambda each: each.holds
+    )[::-1]
+    assert (ended.text, ended.since, ended.until) == ("the meeting is on 3 May", 1000.0, 2000.0)
+
+
 async def test_documents_are_given_found_and_deleted(app: App) -> None:
     memory = app.operations.memory
     content = SecretStr(base64.b64encode(b"# Door\nIt is vermilion.").decode())

@@ -87,7 +87,7 @@ async def entries(operator: Operator) -> list[AuditRow]:
     return [*await operator.audit.audit_log.rows.newest()]
 
 
-async def test_a_plugin_is_installed_as_a_job_configured_tried_and_removed(
+async def test_a_job_installs_a_plugin_which_is_then_configured_and_tried_and_removed(
     operator: Operator, cup: Path
 ) -> None:
     plugins = operator.plugins
@@ -188,7 +188,7 @@ async def test_a_plugin_is_installed_as_a_job_configured_tried_and_removed(
     assert actions[-1] == ("plugins.remove", "done")
 
 
-async def test_an_update_and_a_switch_are_undone_from_the_audit_log(
+async def test_an_update_and_the_disabling_of_a_plugin_can_be_undone(
     operator: Operator, cup: Path
 ) -> None:
     plugins = operator.plugins
@@ -232,7 +232,7 @@ async def ponder(_ctx: AgentCtx) -> str:
 '''
 
 
-async def test_a_turn_that_runs_during_an_update_uses_the_old_functions_until_it_ends(
+async def test_a_turn_that_runs_during_an_update_uses_the_old_functions_until_the_turn_ends(
     bot: Bot, operator: Operator, cup: Path
 ) -> None:
     write(cup, more=SLOW.replace("{words}", "as 1"))
@@ -257,7 +257,7 @@ async def test_a_turn_that_runs_during_an_update_uses_the_old_functions_until_it
     assert await chat.ask("again", code="send_channel_message(ponder())") == ["as 2"]
 
 
-async def test_a_plugin_of_maibot_is_refused_updated_and_removed_like_any_other(
+async def test_a_maibot_plugin_is_installed_and_updated_and_removed_like_any_other_plugin(
     operator: Operator, tmp_path: Path
 ) -> None:
     source = tmp_path / "work" / "fortune"
@@ -334,7 +334,7 @@ CALLS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_each_action_refuses_a_viewer_and_names_an_unknown_plugin(
+async def test_each_action_refuses_a_viewer_and_wrong_parameters(
     operator: Operator, name: str
 ) -> None:
     with pytest.raises(NotAllowed):

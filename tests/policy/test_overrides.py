@@ -68,6 +68,22 @@ def test_the_tables_for_a_chat_are_merged() -> None:
     assert not book.person("onebot_v11", "onebot_v11", "2").ignored
 
 
+def test_an_entry_for_an_account_does_not_end_a_ban_on_the_platform() -> None:
+    book = PolicyOverrides.parse(
+        """
+[people."onebot_v11:3"]
+ignored = true
+quota = { turns = 1 }
+[people."mei:3"]
+ignored = false
+quota = { turns = 9 }
+"""
+    )
+    there = book.person("onebot_v11", "mei", "3")
+    assert there.ignored
+    assert there.quota == Quota(turns=9)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

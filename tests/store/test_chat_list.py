@@ -34,7 +34,7 @@ def keys(page: ChatsPage) -> list[ChatKey]:
     return [chat.chat_key for chat in page.chats]
 
 
-async def test_chats_are_listed_page_by_page_the_most_recent_first(store: Store) -> None:
+async def test_chats_are_listed_page_by_page_and_the_most_recent_comes_first(store: Store) -> None:
     groups = [await group(store, number) for number in range(7)]
     listed, before = [], 0
     while True:
@@ -51,7 +51,7 @@ async def test_chats_are_listed_page_by_page_the_most_recent_first(store: Store)
     assert page.chats[0].newest.segments == (Text("again"),)
 
 
-async def test_chats_are_found_by_platform_account_name_key_person_and_state(store: Store) -> None:
+async def test_chats_are_found_by_each_kind_of_filter(store: Store) -> None:
     await store.accounts.bind("onebot_v11", "20002")
     await store.accounts.bind("telegram", "7")
     library = await group(store, 1, "图书馆 Library")
@@ -86,7 +86,7 @@ async def test_a_chat_shows_its_use_of_models(store: Store, clock: Clock) -> Non
     assert await store.chat_list.one(LIN) is None
 
 
-async def test_an_erased_chat_is_removed_from_the_list(store: Store) -> None:
+async def test_the_private_chat_of_an_erased_person_is_removed_from_the_list(store: Store) -> None:
     await say(store, key=LIN, sender=Sender("10001", "Lin"))
     await say(store)
     await say(store, "bye", sender=Sender("10002", "Mei"))
@@ -122,7 +122,9 @@ async def test_members_are_listed_with_their_role_and_their_use_of_models(
     assert (mei.ever.turns, mei.ever.cost) == (2, pytest.approx(0.04))
 
 
-async def test_a_history_is_read_in_both_directions_with_its_decisions(store: Store) -> None:
+async def test_a_history_is_read_in_both_directions_and_shows_the_decision_about_each_message(
+    store: Store,
+) -> None:
     said = [await say(store, f"message {number}") for number in range(10)]
     store.decisions.note(said[9].seq, MessageDecision(reason=DecisionReason.NOT_ADDRESSED))
     await say(store, key=LIN)
@@ -146,7 +148,7 @@ def texts(found: FoundMessages) -> list[str]:
     ]
 
 
-async def test_a_search_finds_words_of_any_script_in_one_chat_or_all(store: Store) -> None:
+async def test_a_search_finds_words_of_any_script_in_one_chat_or_in_all_chats(store: Store) -> None:
     await say(store, "图书馆几点关门")
     await say(store, "図書館へ行く", key=LIN)
     await say(store, 'the "Library" closes at 100% sure_')
@@ -189,7 +191,7 @@ async def test_recalled_and_erased_words_are_not_found(store: Store) -> None:
     assert texts(await store.search.find("secret")) == []
 
 
-async def test_the_list_of_a_reopened_store_is_the_same(tmp_path: Path, clock: Clock) -> None:
+async def test_a_reopened_store_keeps_the_order_of_the_chats(tmp_path: Path, clock: Clock) -> None:
     url = f"sqlite://{tmp_path}/nekro.sqlite3"
     async with Store.open(url, clock=clock) as store:
         groups = [await group(store, number) for number in range(3)]

@@ -29,6 +29,7 @@ from nekro_core.chat import (
 )
 from nekro_core.delivery.adapter import Capabilities, UncertainDelivery
 from nekro_core.delivery.adapter_manifest import AdapterManifest, ManifestError
+from nekro_core.delivery.errors import SignRefused
 from nekro_core.delivery.platforms.contract import (
     AccountState,
     AccountStatus,
@@ -46,7 +47,7 @@ MANIFEST = AdapterManifest(
     name="kind",
     folder=Path("kind"),
     package="kind",
-    capabilities=frozenset({"accounts", "edit", "confirm"}),
+    capabilities=frozenset({"accounts", "confirm", "edit", "reactions", "typing"}),
 )
 
 
@@ -104,7 +105,11 @@ class KindAdapter:
 
     def __init__(self) -> None:
         self.can = Capabilities(
-            inline=frozenset({Text, Image}), alone=frozenset({Voice}), edit_every_s=0.0
+            inline=frozenset({Text, Image}),
+            alone=frozenset({Voice}),
+            edit_every_s=0.0,
+            typing_s=5.0,
+            reactions=True,
         )
         self.shown: dict[str, str] = {}
         self.keys: dict[str, str] = {}
@@ -141,6 +146,14 @@ class KindAdapter:
         if message_id := self.keys.get(doubt.delivery.delivery_id):
             return Receipt(state=SENT, message_id=message_id)
         return Receipt(state=REJECTED, reason="it is not there")
+
+    async def show_typing(self, chat_key: ChatKey, *, typing: bool) -> None:
+        if self.offline:
+            raise ConnectionError("offline")
+
+    async def react(self, chat_key: ChatKey, message_id: str, emoji: str) -> None:
+        if self.offline:
+            raise ConnectionError("offline")
 
     async def own_accounts(self, chat_key: ChatKey) -> frozenset[str]:
         return frozenset({"bot"})
@@ -309,10 +322,14 @@ def shields(harness: Harness) -> None:
 
 
 def raises(error: Exception) -> Callable[..., Awaitable[Any]]:
-    async def call(*_: Any) -> Any:
+    async def call(*_: Any, **__: Any) -> Any:
         raise error
 
     return call
+
+
+async def does_nothing(*_: Any, **__: Any) -> None:
+    """Ends without an error, also for an account that is offline."""
 
 
 def closes_once(harness: Harness) -> None:
@@ -370,6 +387,17 @@ BROKEN: dict[str, list[Break]] = {
     ],
     "test_platform_markup_in_a_text_is_only_characters": [escaped],
     "test_an_edited_message_is_seen_as_it_is_now": [adds_edits, capable(edit_every_s=None)],
+    "test_the_typing_state_can_be_shown_and_ended_at_any_time": [
+        without("show_typing"),
+        capable(typing_s=0.0),
+        changed(show_typing=raises(SignRefused("not here"))),
+        changed(show_typing=does_nothing),
+    ],
+    "test_a_reaction_can_be_added_twice": [
+        without("react"),
+        changed(react=raises(SignRefused("not here"))),
+        changed(react=does_nothing),
+    ],
     "test_a_refused_send_is_rejected_with_its_reason": [
         changed(send=always(REJECTED)),
         changed(send=always(UNKNOWN, reason="an error")),
@@ -412,7 +440,8 @@ BROKEN: dict[str, list[Break]] = {
     "test_closing_twice_is_fine": [closes_once],
 }
 BROKEN_PROMISES = (
-    AssertionError, TimeoutError, OSError, RuntimeError, ValueError, pytest.fail.Exception,
+    AssertionError, TimeoutError, OSError, RuntimeError, ValueError, SignRefused,
+    pytest.fail.Exception,
 )  # fmt: skip
 CASES = [
     pytest.param(promise, broken, id=f"{promise.removeprefix('test_')}-{number}")

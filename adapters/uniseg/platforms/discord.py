@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from nonebot.adapters import Bot as BaseBot
@@ -14,17 +15,27 @@ from nonebot.adapters.discord.event import (
     GuildMessageDeleteEvent,
     MessageCreateEvent,
 )
+from nonebot.adapters.discord.exception import ActionFailed
 from nonebot.drivers import Driver
 from nonebot_plugin_alconna import uniseg
 from nonebot_plugin_alconna.uniseg import Target
 
-from nekro_core.api.adapter import Capabilities, Host, PictureLimits, tables_as_code
+from nekro_core.api.adapter import (
+    Capabilities,
+    Host,
+    PictureLimits,
+    SignRefused,
+    tables_as_code,
+)
 from nekro_core.api.chat import (
     EVERYONE,
+    ChatKey,
     ChatKind,
+    Delivery,
     File,
     Image,
     Mention,
+    Receipt,
     Reply,
     Segments,
     Sender,
@@ -35,11 +46,19 @@ from nekro_core.api.chat import (
 
 from ..account_adapter import ManagedUnisegAdapter
 from ..adapter import UnisegAdapter
+from ..bridge import CannotSend
 from ..piece_reader import PieceReader
+from ..piece_writer import to_uniseg
 from ..platform import Platform
 from ..values import Address
 from .accounts import DISCORD
 
+EDIT_EVERY_S = 1.5
+"""Minimum seconds between two edits. Discord accepts 5 edits in 5 s in a channel."""
+TYPING_S = 10.0
+"""Discord shows that a bot is typing for so many seconds, or until its next message."""
+_REFUSALS = (400, 403)
+"""With these status codes, Discord refuses the typing state, or the emoji, for good."""
 _USER = "nekro_user"
 """The field of a direct message's target that holds the user's id."""
 _REFERENCE = re.compile(r"<@!?(\d+)>|<@&(\d+)>|<#(\d+)>|<a?:(\w+):(\d+)>")
@@ -60,6 +79,9 @@ class Discord(Platform):
         inline=frozenset({Text, Mention, Reply, Image}),
         alone=frozenset({Voice, Video, File}),
         text_length=2000,
+        edit_every_s=EDIT_EVERY_S,
+        typing_s=TYPING_S,
+        reactions=True,
         picture=PictureLimits(),
         file_bytes=10 * 1024 * 1024,
         markdown=True,
@@ -170,6 +192,68 @@ def _of_text(content: str) -> Iterator[uniseg.Segment]:
     yield uniseg.Text(content[end:])
 
 
+class DiscordAdapter(ManagedUnisegAdapter):
+    """`ManagedUnisegAdapter` with `SupportsEditing`, `SupportsTyping` and `SupportsReactions`."""
+
+    async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
+        """Replace a message's text. See `SupportsEditing`."""
+
+        async def call(bot: BaseBot) -> str:
+            await self._edit(message_id, delivery, bot)
+            return message_id
+
+        return await self._receipt(delivery.chat_key, call)
+
+    async def _edit(self, message_id: str, delivery: Delivery, bot: BaseBot) -> None:
+        assert isinstance(bot, Bot)
+        key, said = delivery.chat_key, delivery.segments
+        if any(not isinstance(segment, Text | Mention | Reply) for segment in said):
+            raise CannotSend("only the text of a message can be changed")
+        pieces = await to_uniseg(said, self._platform, key, self._intake.users(), bot)
+        message: Any = await self._intake.bridge.write(pieces, bot)
+        await bot.edit_message(
+            channel_id=await self._channel(key, bot),
+            message_id=int(message_id),
+            content=message.sendable().extract_content(),
+            **self._platform.options(said),
+        )
+
+    async def show_typing(self, chat_key: ChatKey, *, typing: bool) -> None:
+        """Show that the bot is typing. See `SupportsTyping`. Discord cannot end it."""
+        bot = await self._connected_bot(chat_key)
+        assert isinstance(bot, Bot)
+        if typing:
+            with _refusals():
+                channel = await self._channel(chat_key, bot)
+                await bot.trigger_typing_indicator(channel_id=channel)
+
+    async def react(self, chat_key: ChatKey, message_id: str, emoji: str) -> None:
+        """React to a message. See `SupportsReactions`. A custom emoji is written ``name:id``."""
+        bot = await self._connected_bot(chat_key)
+        assert isinstance(bot, Bot)
+        with _refusals():
+            channel = await self._channel(chat_key, bot)
+            await bot.create_reaction(channel_id=channel, message_id=int(message_id), emoji=emoji)
+
+    async def _channel(self, key: ChatKey, bot: Bot) -> int:
+        """Return the channel of a chat. For a private chat without an event since the start, ask
+        Discord for it."""
+        target = await self._intake.target(key)
+        if not target.private:
+            return int(target.id)
+        return int((await bot.create_DM(recipient_id=int(target.id))).id)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except ActionFailed as error:
+        if error.status_code in _REFUSALS:
+            raise SignRefused(str(error.message or error)) from error
+        raise
+
+
 def create(host: Host, driver: Driver) -> UnisegAdapter:
     """Make the adapter. Raises `ValueError` if the settings are invalid."""
-    return ManagedUnisegAdapter(host, driver, Discord(), DISCORD)
+    return DiscordAdapter(host, driver, Discord(), DISCORD)

@@ -34,10 +34,12 @@ from nekro_core.api.adapter import (
     styled_text,
 )
 from nekro_core.api.chat import (
+    Delivery,
     File,
     Image,
     Mention,
     Notice,
+    Receipt,
     Reply,
     Segments,
     Sender,
@@ -52,11 +54,17 @@ from ..account_kind import AccountKind, UnisegAccount, ask, refused
 from ..adapter import UnisegAdapter
 from ..bridge import CannotSend
 from ..piece_reader import PieceReader
+from ..piece_writer import to_uniseg
 from ..platform import Platform
 
 _MARKUP = re.compile(r"<(?=/?(?:at|b|i|u|s|a)\b)")
 _REFUSED = re.compile(r"unexpected status code: 4(?!29)\d\d")
 _RECALLED = "im.message.recalled_v1"
+
+
+EDIT_EVERY_S = 3.0
+"""Minimum seconds between two edits. Feishu accepts 20 edits of a message, so it can grow for a
+minute; further words become another message."""
 
 
 class Feishu(Platform):
@@ -68,6 +76,7 @@ class Feishu(Platform):
     capabilities = Capabilities(
         inline=frozenset({Text, Mention, Reply, Image}),
         alone=frozenset({Voice, Video, File}),
+        edit_every_s=EDIT_EVERY_S,
         picture=PictureLimits(),
         file_bytes=10 * 1024 * 1024,
         markdown=True,
@@ -309,9 +318,34 @@ ACCOUNTS = AccountKind(
 )
 
 
+class FeishuAdapter(ManagedUnisegAdapter):
+    """`ManagedUnisegAdapter` with `SupportsEditing`."""
+
+    async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
+        """Replace a message's text. See `SupportsEditing`. The message that it answers stays."""
+
+        async def call(bot: BaseBot) -> str:
+            await self._edit(message_id, delivery, bot)
+            return message_id
+
+        return await self._receipt(delivery.chat_key, call)
+
+    async def _edit(self, message_id: str, delivery: Delivery, bot: BaseBot) -> None:
+        assert isinstance(bot, Bot)
+        said = tuple(each for each in delivery.segments if not isinstance(each, Reply))
+        if any(not isinstance(segment, Text | Mention) for segment in said):
+            raise CannotSend("only the text of a message can be changed")
+        key, users = delivery.chat_key, self._intake.users()
+        pieces = await to_uniseg(said, self._platform, key, users, bot)
+        message: Any = await self._intake.bridge.write(pieces, bot)
+        kind, content = message.serialize()
+        answer = await bot.edit_msg(message_id, content=content, msg_type=kind)
+        self._platform.sent_id(answer)  # raises `CannotSend` if Feishu refuses the edit
+
+
 def create(host: Host, driver: Driver) -> UnisegAdapter:
     """Make the adapter. Raises `ValueError` if the settings are invalid."""
-    adapter = ManagedUnisegAdapter(host, driver, Feishu(), ACCOUNTS)
+    adapter = FeishuAdapter(host, driver, Feishu(), ACCOUNTS)
     for each in adapter.stock.feishu_config.feishu_bots:
         each.verification_token = ComparedSecret(each.verification_token)
     return adapter

@@ -155,7 +155,7 @@ class _MemoryAnswers:
         if note is None:
             return CmdCtl.failed(self._say("own.memory.no_such", lang))
         try:
-            await self._memory.notes.rewrite(chat, note.note_id, text)
+            await self._memory.notes.rewrite(chat, note.note_id, text, said_by=context.user_id)
         except NoteRefused as error:
             return CmdCtl.failed(self._say("command.refused", lang, reason=error))
         return CmdCtl.success(self._say("own.memory.changed", lang))
@@ -188,8 +188,9 @@ class _MemoryAnswers:
     async def _changeable(
         self, context: CommandExecutionContext, chat: ChatKey, number: str
     ) -> NoteRow | None:
-        """Return the note with this number if the person may change it. The person may change a
-        note about themselves, a note that they said, and any note if they may see all notes."""
+        """Return the note with this number if the person may change it: the note is about the
+        person, the person said it, or the person may see all notes of the chat. A note of a linked
+        chat is changed in that chat, or by a super user."""
         wanted = number.strip().lstrip("#")
         if not wanted.isascii() or not wanted.isdigit() or len(wanted) > 18:
             return None
@@ -197,8 +198,12 @@ class _MemoryAnswers:
             note = await self._memory.notes.get(chat, int(wanted))
         except NoSuchNote:
             return None
-        own = bool(context.user_id) and context.user_id in (note.about_id, note.said_by)
-        return note if own or _may_see_all(context, chat) else None
+        if note.chat_key == chat:
+            own = bool(context.user_id) and context.user_id in (note.about_id, note.said_by)
+            return note if own or _may_see_all(context, chat) else None
+        # A linked chat may be on another platform, where the same id is another person's, and its
+        # administrators are other people.
+        return note if context.is_super_user else None
 
     def _lines(self, notes: list[NoteRow], lang: str) -> list[str]:
         lines = []

@@ -166,6 +166,7 @@ class TurnRunner:
         self._request = request
         self._scope, self._idle = anyio.CancelScope(), anyio.Event()
         self._services.activity.publish(Working(self._chat_key, busy=True))
+        self._mark_seen(request)
         recorders: list[TurnRecorder] = []
 
         def recorded() -> TurnRecorder:
@@ -192,6 +193,13 @@ class TurnRunner:
             self._set_idle()
             self._services.activity.publish(Working(self._chat_key, busy=False))
         return True
+
+    def _mark_seen(self, request: TurnRequest) -> None:
+        """React to the message that the turn answers, if the operator wants that. An earlier
+        process has done so for a resumed turn."""
+        signs, trigger = self._services.signs, request.trigger_record
+        if signs is not None and trigger.author is Author.PERSON and not request.resumed:
+            signs.seen(self._chat_key, trigger.message_id)
 
     def _set_idle(self) -> None:
         self._scope = None

@@ -29,6 +29,9 @@ messages. Shorter parts would fill a group with messages."""
 _MOST_PARTS = 4
 """Maximum number of messages that are sent before the reply has ended, on a platform that cannot
 edit messages."""
+_LAST_TRIES = 2
+"""The last edit of a message is tried so many times if the platform asks to wait or gives no
+answer. Repeating an edit does no harm."""
 _LEAST_PAUSE_S = 0.1
 """Minimum number of seconds between two edits, also if the platform allows more."""
 
@@ -86,12 +89,14 @@ class LiveWords:
         self._message_id = ""
         self._message_from = 0
         self._changed_at = 0.0
+        self._maybe_sent = 0
+        """People may see the words up to this position: an edit with them got no answer."""
         self._parts = 0
 
     @property
     def sent(self) -> str:
         """The words that were sent, or that may have been sent."""
-        return self._written.text[: self._sent].strip()
+        return self._written.text[: max(self._sent, self._maybe_sent)].strip()
 
     @property
     def rest(self) -> str:
@@ -125,7 +130,8 @@ class LiveWords:
                 continue
             if self._state is _State.GROWING:
                 await self._wait_for_edit(until_end=True)
-                await self._grow(self._written.whole_lines)
+                if not self._ended:  # otherwise `finish` makes the last edit, or code follows
+                    await self._grow(self._written.whole_lines)
             else:
                 await self._send_part(self._written.finished)
             if self._ready():
@@ -135,9 +141,12 @@ class LiveWords:
         """Add ``tail`` to the words. If a message grows by edits, add the rest of the words to it.
         Returns the words that were not sent; the caller must send them."""
         self._written.write(tail)
-        if self._state is _State.GROWING and self.rest:
+        for _ in range(_LAST_TRIES):
+            if self._state is not _State.GROWING or not self.rest:
+                break
             await self._wait_for_edit()
             await self._grow(len(self._written.text))
+        self._sent = max(self._sent, self._maybe_sent)
         return self.rest
 
     def _ready(self) -> bool:
@@ -191,14 +200,19 @@ class LiveWords:
 
     async def _grow(self, end: int) -> None:
         """Edit the message, so that it has the words up to the position ``end``. If the platform
-        refuses, the message stays as it is, and the further words become other messages."""
+        refuses, the message stays as it is, and the further words become other messages. If it asks
+        to wait or does not answer, the next edit has the words."""
         assert self._editor is not None, "only an editor lets a message grow"
         words = self._written.text[self._message_from : end].strip()
         said = (Text(words, markdown=True),)
         receipt = await self._editor.edit(self._chat_key, self._message_id, said)
         self._changed_at = anyio.current_time()
-        if receipt.state in (DeliveryState.SENT, DeliveryState.UNKNOWN):
+        if receipt.state is DeliveryState.UNKNOWN:
+            self._maybe_sent = end
+        if receipt.ok:
             self._sent = end
+        elif receipt.state in (DeliveryState.UNKNOWN, DeliveryState.PENDING):
+            return  # the next edit has these words too
         elif self._ended or self._parts >= _MOST_PARTS:
             self._state = _State.OVER
         else:

@@ -20,6 +20,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.delivery.adapter import Capabilities
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
+from nekro_core.delivery.outbound.chat_signs import ChatSigns
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.services import BoxFiles, MessageEditor, MessageSender
 from nekro_core.plugins.host.hooks import PromptInjection
@@ -97,7 +98,8 @@ class PromptServices:
 class TurnServices(PromptServices):
     """The services that a turn needs in addition to those of a prompt. ``outbox`` sends messages,
     ``inbox`` adds notes to a chat's history, ``run_limits`` limit each run, ``clock`` is
-    monotonic (seconds), ``editor`` edits sent messages, and ``carry_out`` runs the tools.
+    monotonic (seconds), ``editor`` edits sent messages, ``signs`` shows that the bot is typing, and
+    ``carry_out`` runs the tools.
     """
 
     inbox: Inbox
@@ -106,4 +108,5 @@ class TurnServices(PromptServices):
     run_limits: RunLimits
     clock: Callable[[], float]
     editor: MessageEditor | None = None
+    signs: ChatSigns | None = None
     carry_out: ToolCaller = call_tool

@@ -36,6 +36,8 @@ from nekro_core.agent.turn.report import (
 from nekro_core.agent.turn.run_calls import RunCalls
 from nekro_core.agent.turn.services import TurnServices
 from nekro_core.agent.turn.step_runner import StepRunner
+from nekro_core.chat import Author
+from nekro_core.delivery.outbound.chat_signs import TypingState
 from nekro_core.llm.chain import reason_of
 from nekro_core.llm.model import (
     ChatModel,
@@ -75,6 +77,7 @@ class Turn:
         self._prepared_step = prepared.step if prepared else None
         self._box = TurnBox(services.boxes, request.chat_key)
         self._replies = TurnReplies(services, self._context, recorder, self._box)
+        self._typing = self._typing_state()
         self._failures = 0
         self._empty_replies = 0
         self._restarts = 0
@@ -97,9 +100,26 @@ class Turn:
                 limit = f"{self._settings.max_seconds:g}"
                 await self._replies.notify("limit.seconds", limit=limit)
         finally:
+            self._end_typing()
             await self._box.close()
             await self._files.close()
         return stop
+
+    def _typing_state(self) -> TypingState | None:
+        """Return the state that shows people that the bot is typing. Return None if a system line
+        woke the turn: nobody waits for it, and it often ends without an answer."""
+        signs, request = self._services.signs, self._request
+        if signs is None or request.trigger_record.author is not Author.PERSON:
+            return None
+        return signs.typing(request.chat_key)
+
+    def _show_typing(self) -> None:
+        if self._typing is not None:
+            self._typing.show()
+
+    def _end_typing(self) -> None:
+        if self._typing is not None:
+            self._typing.end()
 
     async def _resume(self) -> bool:
         """Read from the store what the earlier process did in this turn. Returns whether the turn
@@ -166,6 +186,7 @@ class Turn:
             may_be_empty=self._replies.sent,
         )
         self._steps += 1
+        self._show_typing()
         try:
             return await self._act(runner)
         except AskerWroteAgain:

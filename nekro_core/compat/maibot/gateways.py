@@ -69,9 +69,10 @@ def _ignore() -> None:
 class GatewayPorts:
     """The parts of the bot that gateways use.
 
-    The adapter of a gateway is added to ``adapters`` under the name in its `GatewayPlace`, unless
-    the place is shared. ``own_adapters`` are the names of the bot's own adapters. If a gateway is
-    for one of their platforms, its adapter gets another name. ``inbound`` accepts the messages from
+    The adapter of a gateway is added to ``adapters`` under the name in its `GatewayPlace`. It is
+    not added if the place is shared, because then another adapter already sends to the same chats.
+    ``own_adapters`` are the names of the bot's own adapters. If a gateway is for one of their
+    platforms, its adapter gets another name. ``inbound`` accepts the messages from
     gateways; if it is None, the messages are refused. ``on_online`` is called when a gateway
     connects. ``received_media`` stores the media of the messages; if it is None, ``Services.media``
     stores them.
@@ -311,8 +312,8 @@ class Gateways:
         in_group = isinstance(group, Mapping) and bool(group.get("group_id"))
         more = info.get("additional_config")
         more = more if isinstance(more, Mapping) else {}
-        # A plugin may report what the bot itself has done. Then the sender is the bot's own
-        # account.
+        # A plugin may also report a message that the bot's own account sent. Then the private chat
+        # is that of the receiver, and not that of the sender.
         native = str(more.get("platform_io_target_user_id") or user["user_id"])
         if in_group and isinstance(group, Mapping):
             native = str(group["group_id"])

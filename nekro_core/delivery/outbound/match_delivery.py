@@ -27,9 +27,10 @@ def match_delivery(
     """Search a gapless piece of a chat's history for the message of a delivery.
     `SupportsConfirmation.confirm` uses this.
 
-    A match is a message of the bot that is newer than all messages in ``doubt.before``, has the
-    same text and the same kinds of media, and whose id belongs to no other message. The first match
-    is taken.
+    A match is a message of the bot with the same text and the same kinds of media. It is newer than
+    all messages in ``doubt.before``; if the history shows none of these, its time must be later
+    than ``doubt.since``, with a tolerance of `CLOCKS_S`. Its id is not in ``doubt.taken``, so it is
+    not the message of another delivery. If there are several matches, the oldest is taken.
 
     If there is no match, the outcome is ``rejected`` only if the history reaches back to a message
     in ``doubt.before`` and shows a message of the bot that certainly arrived. This is required
@@ -81,7 +82,7 @@ def _likeness(segments: Segments) -> tuple[str, Counter[str]]:
 
 
 def _kind(segment: Segment) -> str:
-    """Return the kind of a segment. A card counts as a bundle, because some histories show bundles
-    only as cards."""
+    """Return the kind of a segment. Some platforms show a `Forward` in their history as a JSON or
+    XML card, or without its messages. So these kinds of `Unknown` count as a `Forward`."""
     card = isinstance(segment, Unknown) and segment.kind in ("forward", "json", "xml")
     return "Forward" if card else type(segment).__name__

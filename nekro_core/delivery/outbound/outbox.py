@@ -34,6 +34,7 @@ from nekro_core.delivery.outbound.retry_queue import RetryQueue
 from nekro_core.delivery.outbound.split import Piece
 from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.policy.limits import RunSendLimit
+from nekro_core.policy.overrides import ChatOverrides
 from nekro_core.store import Store, StoreError
 
 
@@ -63,6 +64,7 @@ class Outbox:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings or DeliverySettings()
+        self._store = store
         self._media = media
         self._fitting = fitting
         self._ledger = DeliveryLedger(store, activity, clock=clock)
@@ -72,6 +74,8 @@ class Outbox:
         self._retries = RetryQueue(self._caller, self._ledger, self._queues, self._settings)
         self.admin = OutboxAdmin(store, self._ledger, self._queues, self._retries)
         """The operator's actions on messages."""
+        self.overrides: Callable[[ChatKey], ChatOverrides] = lambda _: ChatOverrides()
+        """Returns the operator's overrides for a chat. The runtime sets it."""
         self._tasks: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
@@ -169,6 +173,10 @@ class Outbox:
             raise
         return tuple(entry.receipt for entry in entries if entry.receipt is not None)
 
+    def adapter(self, chat_key: ChatKey) -> Adapter | None:
+        """Return the adapter that serves a chat; None if there is none."""
+        return self._caller.adapter(chat_key)
+
     def capabilities(self, chat_key: ChatKey) -> Capabilities | None:
         """Return what messages to this chat can carry; None if no adapter serves the chat."""
         adapter = self._caller.adapter(chat_key)
@@ -239,18 +247,21 @@ class Outbox:
                     self.retry_now()
 
     async def _wait_for_pace(self, queue: ChatQueue, entry: OutgoingCall) -> None:
-        """If the same run sent the last message, wait as long as a person needs to type this
+        """If the same turn sent the last message, wait as long as a person needs to type this
         one."""
         settings, row = self._settings, entry.row
-        if not settings.pace_chars_s or not row.run_id or queue.sent_by != row.run_id:
+        chars_s = self.overrides(row.chat_key).pace_chars_s
+        chars_s = settings.pace_chars_s if chars_s is None else chars_s
+        if not chars_s or not row.run_id or not queue.sent_by:
             return
-        typed_s = min(
-            len(plain_text(row.segments)) / settings.pace_chars_s, settings.pace_longest_s
-        )
-        delay = queue.sent_at + typed_s - anyio.current_time()
-        if delay > 0:
-            await self._ledger.stored(entry)
-            await anyio.sleep(delay)
+        typed_s = min(len(plain_text(row.segments)) / chars_s, settings.pace_longest_s)
+        if queue.sent_at + typed_s <= anyio.current_time():
+            return
+        runs = self._store.runs
+        if row.run_id != queue.sent_by and not await runs.in_same_turn(row.run_id, queue.sent_by):
+            return
+        await self._ledger.stored(entry)
+        await anyio.sleep(max(queue.sent_at + typed_s - anyio.current_time(), 0.0))
 
     async def _wait_for_room(self, queue: ChatQueue, entry: OutgoingCall, asked: float) -> bool:
         now = anyio.current_time()

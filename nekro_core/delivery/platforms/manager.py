@@ -95,12 +95,12 @@ class AccountManager(Generic[Settings]):
     # -- the adapter's side ------------------------------------------------------------------
 
     async def found(self, settings: Settings, source: str) -> None:
-        """Add an account that the setting ``source`` allows but does not name, for example a QQ
-        number that connected with a shared token, and start it. Does nothing if there is an account
-        with its key.
+        """Add and start an account that the setting ``source`` permits, but that no setting lists.
+        For example, a QQ number connects with a shared token. Does nothing if there is already an
+        account with its key.
 
-        When this call returns, `AccountConnector.run` of the account has begun, up to its first
-        wait. A paused account is only listed.
+        When this call returns, `AccountConnector.run` of the account has run until its first wait.
+        A paused account is listed, but not started.
 
         Args:
             settings: The settings.
@@ -344,7 +344,7 @@ class AccountManager(Generic[Settings]):
             key: An account whose secrets are used where ``values`` has none; may be empty.
 
         Returns:
-            What was found.
+            The outcome of the test.
 
         Raises:
             InvalidAccountSettings: The settings cannot be used.
@@ -374,7 +374,7 @@ class AccountManager(Generic[Settings]):
             address: Where the bot's web server is reached, for example ``http://10.0.0.5:8080``.
 
         Returns:
-            The values and lines to enter on the other side.
+            What to enter on the platform's side.
 
         Raises:
             UnknownAccount: There is no such account.

@@ -23,9 +23,9 @@ from nekro_core.chat import ChatKey
 from nekro_core.media.documents import MAX_BYTES, READABLE, DocumentReader
 from nekro_core.media.errors import MediaError, UnusableMedia
 from nekro_core.memory.knowledge.pieces import indexed_pieces, searchable
-from nekro_core.memory.notes.similar import split_words
 from nekro_core.memory.scope import MemoryScope
 from nekro_core.memory.settings import MemorySettings
+from nekro_core.memory.words import split_words
 from nekro_core.store.knowledge_index import FoundPiece, KnowledgeIndex, KnownFile
 from nekro_core.system.errors import NekroError
 from nekro_core.system.folder_watch import stop_event_of_watch
@@ -146,7 +146,9 @@ class KnowledgeLibrary:
         scopes = [BOT]
         chats = self._folder / _CHATS
         if chats.is_dir():
-            scopes += (f"{_CHATS}/{each.name}" for each in sorted(chats.iterdir()) if each.is_dir())
+            # A link could point to the folder of another chat, or out of the data folder.
+            found_chats = (each for each in sorted(chats.iterdir()) if not each.is_symlink())
+            scopes += (f"{_CHATS}/{each.name}" for each in found_chats if each.is_dir())
         found: dict[tuple[str, str], tuple[float, int]] = {}
         for scope in scopes:
             root, count = self._folder / scope, 0

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from nekro_core.media.documents import DocumentText
-from nekro_core.memory.notes.similar import split_words
+from nekro_core.memory.words import split_words
 from nekro_core.store.knowledge_index import IndexedPiece
 
 PIECE_CHARS = 1_200

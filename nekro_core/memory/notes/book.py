@@ -1,4 +1,9 @@
-"""Keeps notes: stores, merges, corrects, finds and deletes them within their chats."""
+"""Keeps notes: stores, merges, corrects, finds and deletes them within their chats.
+
+What a person said about themselves is corrected only by what the same person says, or by an
+operator. Without this rule, a member of a group could end a true note about somebody else by having
+the bot remember the opposite. Both notes then hold, and prompts show who said each.
+"""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -15,11 +20,14 @@ from nekro_core.system.errors import NekroError
 MAX_CHARS = 500
 """Maximum number of characters of a note. A longer text should be a document."""
 MAX_NOTES = 500
-"""Maximum number of notes of a chat. If there are more, ended notes are deleted first, then the
-oldest notes."""
+"""Maximum number of notes of a chat. If there are more, notes of the author who has the most are
+deleted: first ended ones, then the oldest. So a flood of notes by one person does not delete the
+notes of others."""
 _MAX_NAME = 100
 MAX_FOUND = 50
 """Maximum number of notes that a search returns."""
+_MAX_WORDS = 1_000
+"""Number of characters of a search for notes that are read."""
 _CORRECTED = 10
 """Maximum number of notes in `NewNote.replaces`."""
 
@@ -90,16 +98,25 @@ class NoteBook:
         """
         text = self._checked(chat_key, new)
         async with self._one:
-            known = await self._notes.of_chats([chat_key], about=[new.about_id])
-            if not new.until:
-                for each in known:
-                    if is_same(each.text, text):
-                        return StoredNote(note=each, existed=True)
-            near = [] if new.until else [each for each in known if is_near(each.text, text)]
-            replaced = {each.note_id for each in near}
-            replaced.update([*new.replaces][:_CORRECTED])
+            known = await self._notes.of_chats(
+                [chat_key], about=[new.about_id], ended=new.origin is NoteOrigin.IMPORTED
+            )
+            for each in known:
+                if is_same(each.text, text) and _exists(each, new):
+                    return StoredNote(note=each, existed=True)
+            near = [each for each in known if each.holds and is_near(each.text, text)]
+            near = [each for each in near if _may_correct(new, each)]
             now = self._wall()
-            since = new.since or now
+            since, until, replaced_by = new.since or now, new.until, 0
+            newer = [each for each in near if _is_older(new, each) and contradicts(each.text, text)]
+            if newer and not until:
+                # The newer note is the correction, though it was stored first.
+                until, replaced_by = max(newer[0].since, since), newer[0].note_id
+            if until:
+                near = []
+            replaced = {each.note_id for each in near}
+            if not until:
+                replaced.update(await self._corrected(chat_key, new))
             same = [each.since for each in near if not contradicts(each.text, text)]
             if same and len(same) == len(near):
                 # The old notes say the same in other words. So the new note is true since the
@@ -115,7 +132,8 @@ class NoteBook:
                 origin=new.origin,
                 source_seq=new.source_seq,
                 since=since,
-                until=new.until,
+                until=until,
+                replaced_by=replaced_by,
                 changed=now,
             )
             number = await self._notes.add(note, replaces=replaced, read=read)
@@ -123,6 +141,15 @@ class NoteBook:
                 return None
             await self._delete_surplus(chat_key)
         return StoredNote(note=replace(note, note_id=number), replaced=tuple(sorted(replaced)))
+
+    async def _corrected(self, chat_key: ChatKey, new: NewNote) -> list[int]:
+        """Return those numbers of ``new.replaces`` whose notes the new note may correct."""
+        found = []
+        for number in [*new.replaces][:_CORRECTED]:
+            old = await self._notes.get(number, [chat_key])
+            if old is not None and old.about_id == new.about_id and _may_correct(new, old):
+                found.append(number)
+        return found
 
     def _checked(self, chat_key: ChatKey, new: NewNote) -> str:
         text = one_line(new.text, MAX_CHARS + 10)
@@ -135,6 +162,12 @@ class NoteBook:
         for person in (new.about_id, new.said_by):
             if self._scope.is_off(chat_key, person):
                 raise NoteRefused("this person wants nothing to be remembered (/memory on)")
+        if self._scope.names_off(chat_key, text):
+            raise NoteRefused("the note names a person who wants nothing to be remembered")
+        if new.origin is NoteOrigin.IMPORTED and self._scope.was_erased(
+            chat_key, (new.about_id, new.said_by), text, new.since
+        ):
+            raise NoteRefused("it is about a person who was erased since then, or of their words")
         return text
 
     async def _delete_surplus(self, chat_key: ChatKey) -> None:
@@ -149,12 +182,19 @@ class NoteBook:
             raise NoSuchNote(f"there is no note {note_id} here: find_notes and /memory list them")
         return note
 
-    async def rewrite(self, chat_key: ChatKey, note_id: int, text: str) -> NoteRow:
-        """Replace the text of a note. Returns the note as it was. Raises `NoSuchNote`,
-        `NoteRefused` and `StoreError`."""
+    async def rewrite(
+        self, chat_key: ChatKey, note_id: int, text: str, *, said_by: str | None = None
+    ) -> NoteRow:
+        """Replace the text of a note. Returns the note as it was. ``said_by`` is the person who
+        says the new text; None if the author stays. Raises `NoSuchNote`, `NoteRefused` and
+        `StoreError`."""
         note = await self.get(chat_key, note_id)
-        clean = self._checked(note.chat_key, NewNote(text=text, about_id=note.about_id))
-        await self._notes.rewrite(note_id, text=clean, until=0.0, changed=self._wall())
+        author = note.said_by if said_by is None else said_by
+        new = NewNote(text=text, about_id=note.about_id, said_by=author)
+        clean = self._checked(note.chat_key, new)
+        await self._notes.rewrite(
+            note_id, text=clean, said_by=author, until=0.0, changed=self._wall()
+        )
         return note
 
     async def end(self, chat_key: ChatKey, notes: Collection[int]) -> None:
@@ -198,7 +238,32 @@ class NoteBook:
         limit = max(1, min(limit, MAX_FOUND))
         people = None if about is None else [about]
         notes = await self.listed(chat_key, about=people, ended=True)
+        words = words[:_MAX_WORDS]
         if not words.strip():
             return [each for each in notes if each.holds][:limit]
         places = ranked(words, [f"{each.about_name} {each.text}" for each in notes])
         return [notes[place] for place, _ in places[:limit]]
+
+
+def _exists(known: NoteRow, new: NewNote) -> bool:
+    """Return True if a known note with the same text is this note. An imported note also exists if
+    it has ended here meanwhile: an old export must not bring back what was corrected."""
+    if new.origin is NoteOrigin.IMPORTED and new.since:
+        return known.since == new.since or (known.holds and not new.until)
+    return known.holds and not new.until
+
+
+def _may_correct(new: NewNote, old: NoteRow) -> bool:
+    """Return True if a note may end another one. See the module's head."""
+    if new.origin in (NoteOrigin.OPERATOR, NoteOrigin.IMPORTED):
+        return True
+    own = bool(old.about_id) and old.said_by == old.about_id
+    return not own or new.said_by == old.said_by
+
+
+def _is_older(new: NewNote, known: NoteRow) -> bool:
+    """Return True if a note was said before a known one: notes are drawn out of conversations some
+    time after these."""
+    if new.source_seq and known.source_seq:
+        return new.source_seq < known.source_seq
+    return bool(new.since) and new.since < known.since

@@ -54,15 +54,17 @@ def export_lines(notes: Iterable[NoteRow]) -> str:
 
 
 async def import_lines(
-    book: NoteBook, text: str, *, chat_key: ChatKey | None = None
+    book: NoteBook, text: str, *, chat_key: ChatKey | None = None, first_line: int = 1
 ) -> ImportedNotes:
     """Keep the notes of an export. Lines that cannot be read are left out, and so are notes about a
-    person about whom nothing may be remembered. The result lists the reasons.
+    person about whom nothing may be remembered, or who was erased since. The result lists the
+    reasons.
 
     Args:
         book: Stores the notes.
         text: The lines.
         chat_key: The chat that gets all notes; None for the chats that the lines name.
+        first_line: The number of the first line, if the text is a part of a file.
 
     Raises:
         StoreError: A note cannot be stored. The notes before it are kept. The same import may be
@@ -70,12 +72,14 @@ async def import_lines(
     """
     kept = existed = count = 0
     refused: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), first_line):
         if not line.strip():
             continue
-        if number > MAX_LINES:
+        if number >= first_line + MAX_LINES:
             count += 1
-            refused.append(f"line {number} and all after it: an import has {MAX_LINES} at most")
+            refused.append(
+                f"line {number} and all after it: one import has at most {MAX_LINES} lines"
+            )
             break
         try:
             where, new = _note_of(line, chat_key)

@@ -1,6 +1,7 @@
 """Chooses the notes that a prompt shows, and writes them."""
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from datetime import tzinfo
 
 from nekro_core.chat import ChatKey
@@ -24,23 +25,34 @@ async def notes_section(
     zone: tzinfo | None,
 ) -> str:
     """Write the notes about the chat and these people, in at most ``tokens`` tokens; empty if there
-    are none. If not all notes fit, the newest are chosen. They are written in the order in which
-    they were made, so that the text changes as little as possible when a note is added. The prompt
-    quotes the lines. Raises `StoreError`."""
+    are none. If not all notes fit, the newest of each author are chosen, so that a flood of notes
+    by one person does not hide those of others. They are written in the order in which they were
+    made, so that the text changes as little as possible when a note is added. The prompt quotes the
+    lines. Raises `StoreError`."""
     notes = await book.listed(chat_key, about={"", *people})
     left = tokens - _MORE_TOKENS
-    shown: list[str] = []
-    for note in notes:
+    shown: dict[int, str] = {}
+    for note in _in_turn(notes):
         line = note_line(note, chat_key, zone)
         left -= estimate_tokens(line) + _MARK_TOKENS
         if left < 0:
             break
-        shown.append(line)
+        shown[note.note_id] = line
     if not shown:
         return ""
+    lines = [shown[number] for number in sorted(shown)]
     if more := len(notes) - len(shown):
-        shown.insert(0, f"{more} more: find_notes(words)")
-    return "\n".join(reversed(shown))
+        lines.append(f"{more} more: find_notes(words)")
+    return "\n".join(lines)
+
+
+def _in_turn(notes: Sequence[NoteRow]) -> Iterator[NoteRow]:
+    """Yield the newest note of each author, then the next one of each, and so on."""
+    queues: defaultdict[str, list[NoteRow]] = defaultdict(list)
+    for note in notes:
+        queues[note.author].append(note)
+    for place in range(max(map(len, queues.values()), default=0)):
+        yield from (each[place] for each in queues.values() if place < len(each))
 
 
 def note_line(note: NoteRow, chat_key: ChatKey, zone: tzinfo | None) -> str:

@@ -1,23 +1,15 @@
 """Compares notes by their words, to search notes and to find *near doubles*: notes that say nearly
-the same.
-
-Words of alphabets are compared without their endings. Chinese, Japanese and Korean texts are
-compared by pairs of characters, because they have no spaces between words.
-"""
+the same."""
 
 import math
 import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from unicodedata import normalize
 
-_WIDE = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_RUNS = re.compile(rf"[{_WIDE}]+|[^\W_{_WIDE}]+")
-_IS_WIDE = re.compile(rf"[{_WIDE}]")
+from nekro_core.memory.words import split_words
+
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_ENDINGS = ("ing", "ed", "es", "s")
-_LEAST_STEM = 3
 _NOT = frozenset(("not", "no", "never", "dont", "doesn", "don", "isn", "without"))
 _AUXILIARY = _NOT | {"do", "doe", "did", "t"}
 """Words that only make a sentence negative. `overlap` does not count them."""
@@ -35,17 +27,6 @@ def words_of(text: str) -> tuple[str, ...]:
     """Return the words of a note in the form in which they are compared, in their order. Results
     are cached, because the same notes are compared again and again."""
     return split_words(text)
-
-
-def split_words(text: str) -> tuple[str, ...]:
-    """Return the words of a text in the form in which they are compared, in their order."""
-    found: list[str] = []
-    for run in _RUNS.findall(normalize("NFKC", text).casefold()):
-        if _IS_WIDE.match(run):
-            found += (run[i : i + 2] for i in range(max(len(run) - 1, 1)))
-        else:
-            found.append(_stem(run))
-    return tuple(found)
 
 
 def overlap(one: str, other: str) -> float:
@@ -91,15 +72,6 @@ def ranked(wanted: str, texts: Sequence[str]) -> list[tuple[int, float]]:
         if score:
             found.append((place, score))
     return sorted(found, key=lambda each: (-each[1], each[0]))
-
-
-def _stem(word: str) -> str:
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= _LEAST_STEM:
-            word = word[: -len(ending)]
-            break
-    # Remove a final "e", so that "like" and "likes" get the same stem.
-    return word[:-1] if word.endswith("e") and len(word) > _LEAST_STEM else word
 
 
 def _negated(text: str) -> bool:

@@ -13,6 +13,9 @@
     meaning.py     compares meanings, with the sentence encoder of the search for tools
     encoding.py    encodes the messages of searched chats, in the background
     neighbourhood.py  reads from the index what it stores about messages and their neighbours
+    answers.py     tells what a question asks for, and what a message has that may answer it
+    features.py    computes the numbers from which the final order is made, with learnt weights
+    reranking.py   orders the messages with the best words by these numbers
     finder.py      the search: combines all of the above
 
 Decision 0039 has the reasons and the figures. `nekro_core.store.search_index` describes the tables.

@@ -11,28 +11,23 @@ import anyio
 
 from nekro_core.chat import ChatKey, Record, Reply
 from nekro_core.memory.search.dates import BadDate, Span, parse_date
-from nekro_core.memory.search.indexer import terms_in
-from nekro_core.memory.search.meaning import MessageVectors, encoded_text, similarities
+from nekro_core.memory.search.meaning import MessageVectors
 from nekro_core.memory.search.message import (
     BOT,
     KINDS,
     RESET,
     full_name_term,
     kind_term,
-    name_term,
     person_term,
 )
-from nekro_core.memory.search.neighbourhood import Neighbourhood, neighbourhood_of, put_signs
-from nekro_core.memory.search.question import SearchQuestion, read_question
-from nekro_core.memory.search.ranking import (
-    RELATED,
-    Ranked,
-    Scratch,
-    WeightedTerm,
-    rank,
-    united,
-    weighted,
+from nekro_core.memory.search.question import (
+    SearchQuestion,
+    read_question,
+    searched_terms,
+    weighted_terms,
 )
+from nekro_core.memory.search.ranking import Ranked, Scratch, rank
+from nekro_core.memory.search.reranking import Reranking
 from nekro_core.memory.search.word_hits import (
     ChatView,
     Positions,
@@ -47,36 +42,20 @@ from nekro_core.system.errors import NekroError
 
 MOST_FOUND = 50
 """Maximum number of messages that a search returns: about 3,000 tokens."""
-_MEANING = 0.8
-"""Weight of the meaning in the score of a message. The message whose words fit best gets 1 for its
-words."""
-_ASKS = 0.2
-"""This is subtracted from the score of a message that only asks a question, because such a message
-rarely answers one."""
-_LENGTH = 0.15
-"""This is added to the score of a message of average length. A shorter message says little, so less
-is added to its score."""
-_TIME = 0.3
-"""This is added to the score of a message from a time that the question names."""
-_COMPARED = 400
-_COMPARED_IN_LARGE = 120
-"""Number of messages with the best words whose meaning is compared: `_COMPARED` in chats with up to
-`_SMALL` messages, `_COMPARED_IN_LARGE` in larger chats."""
-_SMALL = 5000
-"""In a chat with at most this many messages, a search lets the sentence encoder encode messages
-that are not encoded yet. In a larger chat, only the background task encodes messages."""
-_ENCODED_AT_ONCE = 32
-_ENCODE_S = 1.0
-"""Seconds after which a search does not let the encoder encode more messages. On an idle machine,
-this is enough for 400 messages."""
-_MEANS_THE_SAME = 0.25
-"""A message without a word of the question is found if its similarity is at least this."""
 _RELATED_UP_TO = 20_000
 """In chats with more messages than this, related terms are not searched. Related terms are many and
 common: in a chat of a million messages they would take most of the time."""
 _LATEST = 1e11
 """A time in seconds since 1970 that is later than any message: the inbox does not accept later
 times."""
+_ACROSS = 500
+"""Maximum number of blocks of which a search reads the time of each message, because the block has
+messages from inside and from outside of a time span. There are two such blocks if the messages of
+the chat are in the order of their times. If they are not, the newest are read: 2.6 MB."""
+_MOST_READ = 1000
+"""Maximum number of messages that a search reads to find those that still exist. An index can
+contain many messages in a row that were recalled."""
+_READ_AT_ONCE = 100
 _NAMES = 12
 """Maximum number of people whom an error message names."""
 
@@ -113,7 +92,8 @@ class MessagesFound:
 
     Attributes:
         records: The messages, best first.
-        incomplete: Whether some older messages were not searched, because they are not indexed yet.
+        incomplete: Whether some older messages were not searched, because they are not indexed yet,
+            or because too many newer ones were recalled.
     """
 
     records: tuple[Record, ...]
@@ -145,11 +125,10 @@ class MessageFinder:
         self._store = store
         self._vectors = vectors
         self._searched = searched
+        self._reranking = Reranking(store, vectors, clock=clock)
         self._scratch = Scratch()
-        self._with_vectors: set[ChatKey] = set()
         self._zone = zone
         self._wall = wall
-        self._clock = clock
 
     async def find(self, chat_key: ChatKey, query: MessageQuery) -> MessagesFound:
         """Find messages of a chat, back to the last reset of its conversation. Recalled, hidden and
@@ -171,22 +150,16 @@ class MessageFinder:
         if view.total > _RELATED_UP_TO:
             question = replace(question, related={})
         authors = _author_terms(query.who)
-        wanted = [
-            *question.terms,
-            *map(name_term, question.terms),
-            *(each for some in question.related.values() for each in some),
-            *authors,
-            RESET,
-        ]
+        wanted = [*searched_terms(question), *authors, RESET]
         if query.kind:
             wanted.append(kind_term(query.kind))
         hits = await self._hits(view, question, wanted)
         allowed = await self._allowed(view, query, authors, hits, span)
-        weights = _weights(question, hits, view.total)
+        terms = weighted_terms(question, hits, view.total)
         limit = max(1, min(query.limit, MOST_FOUND))
-        if weights:
-            ranked = rank(weights, view.total, view.mean_length, allowed, self._scratch)
-            places = await self._compared(view, question, ranked)
+        if terms:
+            best = rank(terms, view.total, view.mean_length, allowed, self._scratch)
+            places = await self._reranking.order(view, question, terms, best)
             self._searched(chat_key)
         elif question.spans or not question.terms:
             places = await self._listed(view, allowed, question.spans)
@@ -194,7 +167,8 @@ class MessageFinder:
             places = await self._by_meaning(view, question, allowed)
             self._searched(chat_key)
         records = await self._records(view, places, limit)
-        return MessagesFound(tuple(records), view.unread)
+        unread = view.unread or (len(records) < limit and len(places) > _MOST_READ)
+        return MessagesFound(tuple(records), unread)
 
     def local_time(self, seconds: float) -> datetime:
         """Return a time in the time zone of the bot.
@@ -235,7 +209,7 @@ class MessageFinder:
     ) -> dict[str, TermHits]:
         """Read the index. If the meaning will be compared, let the encoder compute the vector of
         the question at the same time: the encoder runs in another process."""
-        if self._vectors is None or view.chat_key not in self._with_vectors or not question.terms:
+        if self._vectors is None or not question.terms or not self._reranking.compares(view):
             return await hits_of(self._store, view, wanted)
         hits: dict[str, TermHits] = {}
         failure: StoreError | None = None
@@ -283,10 +257,12 @@ class MessageFinder:
         """Return for each position whether the message is from this time span."""
         mask = np.zeros(view.total, np.bool_)
         index = self._store.search_index
-        numbers = await index.blocks_between(view.chat_key, *span, view.total)
+        for first, last in await index.ranges_within(view.chat_key, *span):
+            mask[first * BLOCK : (last + 1) * BLOCK] = True
+        numbers = await index.blocks_across(view.chat_key, *span, _ACROSS)
         table = await index.block_table(view.chat_key, numbers)
-        inside = (table.times >= span[0]) & (table.times < span[1])
         places = (table.numbers[:, None] * BLOCK + np.arange(BLOCK)).reshape(-1)
+        inside = (table.times >= span[0]) & (table.times < span[1]) & (places < view.indexed)
         mask[places[inside]] = True
         for position, message in enumerate(view.loose, view.indexed):
             mask[position] = span[0] <= message.time < span[1]
@@ -304,80 +280,6 @@ class MessageFinder:
             f"who={who[:60]!r}: nobody of this chat has that id or name; "
             f"those who wrote last: {known or 'nobody'}; 'you' for your own messages"
         )
-
-    async def _compared(
-        self, view: ChatView, question: SearchQuestion, ranked: Ranked
-    ) -> Positions:
-        """Order ranked messages by words, meaning and time."""
-        most = _COMPARED if view.total <= _SMALL else _COMPARED_IN_LARGE
-        places, words = ranked.positions[:most], ranked.scores[:most]
-        if not len(places):
-            return places
-        found = await neighbourhood_of(self._store, view, places, self._vectors)
-        own = found.index_of(places)
-        scores = words / max(float(words.max()), 1e-9)
-        near = await self._similar(view, question, found, places)
-        kept = words > 0
-        if near is not None:
-            cosines, known = near
-            scores = scores + _MEANING * _scaled(cosines, known)
-            kept |= known & (cosines >= _MEANS_THE_SAME)
-        lengths = np.log1p(found.lengths[own]) / np.log1p(view.mean_length)
-        scores = scores - _ASKS * found.asks[own] + _LENGTH * np.minimum(lengths, 1.5)
-        scores = scores + _TIME * _within(found.times[own], question.spans)
-        order = np.argsort(-scores, kind="stable")
-        return places[order[kept[order]]]
-
-    async def _similar(
-        self, view: ChatView, question: SearchQuestion, found: Neighbourhood, places: Positions
-    ) -> tuple[NDArray[np.float32], NDArray[np.bool_]] | None:
-        """Compare the meaning of the question with the meaning of messages. Return the result of
-        `similarities`; None if no message has a vector, or if the encoder cannot be used."""
-        if self._vectors is None or not question.text.strip():
-            return None
-        own = found.index_of(places)
-        if view.total <= _SMALL:
-            missing = [index for index in own.tolist() if not found.signs[index].any()]
-            query = await self._encode(view, question, found, missing)
-        elif found.signs[own].any():
-            self._with_vectors.add(view.chat_key)
-            query = await self._vectors.query(question.text)
-        else:
-            query = None
-        return None if query is None else similarities(query, found.around(places))
-
-    async def _encode(
-        self, view: ChatView, question: SearchQuestion, found: Neighbourhood, missing: Sequence[int]
-    ) -> NDArray[np.float32] | None:
-        """Compute the vector of the question, and the vectors of messages until `_ENCODE_S` have
-        passed. Return the vector of the question; None if the encoder cannot be used."""
-        assert self._vectors is not None
-        texts = await self._texts(view, found, missing)
-        until = self._clock() + _ENCODE_S
-        query: NDArray[np.float32] | None = None
-        for begin in range(0, max(len(texts), 1), _ENCODED_AT_ONCE):
-            some = texts[begin : begin + _ENCODED_AT_ONCE]
-            encoded = await self._vectors.encode(question.text, [text for _, text in some])
-            if encoded is None:
-                return query
-            query, signs = encoded
-            put_signs(found, [index for index, _ in some], signs)
-            if self._clock() >= until:
-                break
-        return query
-
-    async def _texts(
-        self, view: ChatView, found: Neighbourhood, indices: Sequence[int]
-    ) -> list[tuple[int, str]]:
-        """Return the texts of messages, with their indices. Messages without words are left out."""
-        texts: dict[int, str] = {
-            each.seq: encoded_text(each.name, each.found.text) for each in view.loose
-        }
-        seqs = {index: int(found.seqs[index]) for index in indices}
-        stored = [seq for seq in seqs.values() if seq not in texts]
-        for row in await self._store.messages.rows_numbered(stored):
-            texts[row["seq"]] = encoded_text(row["user_name"], terms_in(row).text)
-        return [(index, texts[seq]) for index, seq in seqs.items() if texts.get(seq)]
 
     async def _listed(
         self, view: ChatView, allowed: NDArray[np.bool_] | None, spans: Sequence[Span]
@@ -397,18 +299,19 @@ class MessageFinder:
         """Return messages whose meaning is similar to that of the question. This is used if no
         message of the chat has a word of the question."""
         places = np.arange(view.total) if allowed is None else np.flatnonzero(allowed)
-        places = places[::-1][:_COMPARED]
-        return await self._compared(
-            view, question, Ranked(places, np.zeros(len(places), np.float32))
-        )
+        places = places[::-1]
+        newest = Ranked(places, np.zeros(len(places), np.float32))
+        return await self._reranking.order(view, question, (), newest)
 
     async def _records(self, view: ChatView, places: Positions, limit: int) -> list[Record]:
         """Read the records at these positions, in this order, at most ``limit``. Records that were
         deleted or recalled are left out, even if the index still contains them."""
         loose = {view.indexed + at: each.seq for at, each in enumerate(view.loose)}
         found: list[Record] = []
-        for begin in range(0, len(places), limit):
-            some = places[begin : begin + limit].tolist()
+        begin, end = 0, limit
+        while begin < min(len(places), _MOST_READ):
+            some = places[begin:end].tolist()
+            begin, end = end, end + _READ_AT_ONCE
             numbers = {place // BLOCK for place in some if place < view.indexed}
             blocks = await self._store.search_index.blocks(view.chat_key, numbers)
             seqs = [
@@ -451,39 +354,11 @@ def _author_terms(who: str) -> list[str]:
     return [person_term(plain), full_name_term(plain)] if plain else []
 
 
-def _weights(question: SearchQuestion, hits: dict[str, TermHits], total: int) -> list[WeightedTerm]:
-    found: list[WeightedTerm] = []
-    for term in question.terms:
-        if term in hits:
-            found.append(weighted(hits[term], total, term))
-        if (name := name_term(term)) in hits:
-            found.append(weighted(hits[name], total, name, of_author=True))
-        if others := [hits[each] for each in question.related.get(term, ()) if each in hits]:
-            found.append(weighted(united(others), total, term, factor=RELATED))
-    return found
-
-
 def _mask(total: int, *places: Positions) -> NDArray[np.bool_]:
     mask = np.zeros(total, np.bool_)
     for each in places:
         mask[each] = True
     return mask
-
-
-def _scaled(cosines: NDArray[np.float32], known: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """Scale similarities so that the mean is 0 and the best is 1. An unknown similarity counts as
-    the mean."""
-    if not known.any():
-        return np.zeros(len(cosines), np.float32)
-    above = np.where(known, cosines - cosines[known].mean(), 0.0)
-    return np.asarray(above / max(float(above.max()), 1e-9), np.float32)
-
-
-def _within(times: NDArray[np.float64], spans: Sequence[Span]) -> NDArray[np.bool_]:
-    found = np.zeros(len(times), np.bool_)
-    for since, until in spans:
-        found |= (times >= since) & (times < until)
-    return found
 
 
 def unseen_line(count: int) -> str:

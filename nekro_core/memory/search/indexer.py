@@ -196,7 +196,7 @@ class SearchIndexer:
             chat_key,
             {page: with_added(stored.get(page, b""), terms) for page, terms in added.items()},
             position,
-            IndexedMessage(seq, rows[0]["time"], message.length, message.asks),
+            IndexedMessage(seq, rows[0]["time"], message.length, message.traits),
             change=change,
         )
 
@@ -221,7 +221,7 @@ def _made(rows: Rows) -> tuple[list[IndexedMessage], dict[int, bytes]]:
         for row in rows
     ]
     messages = [
-        IndexedMessage(row["seq"], row["time"], each.length, each.asks)
+        IndexedMessage(row["seq"], row["time"], each.length, each.traits)
         for row, each in zip(rows, found, strict=True)
     ]
     return messages, {0: make_page(found)}

@@ -1,10 +1,7 @@
 """Compares the meaning of a question and of messages, with the sentence encoder that the search for
 tools uses.
 
-A line of a chat often says little alone. So a message is compared by a sum of vectors: its own, 0.8
-of the vector of the message before, 0.3 of the vector of the next message, and 0.3 of the vector of
-the second message before, if these belong to the same conversation. Of the numbers of a vector,
-only the signs are stored.
+Of the numbers of a vector, only the signs are stored.
 """
 
 from __future__ import annotations
@@ -17,10 +14,6 @@ from typing import Protocol, TypeAlias
 from nekro_core.system.arrays import NDArray, np
 from nekro_core.tools.discovery import EncodedTexts
 
-AROUND = ((0, 1.0), (-1, 0.8), (1, 0.3), (-2, 0.3))
-"""Pairs of a distance from a message and the weight of the vector at this distance."""
-PAUSE_S = 6 * 3600.0
-"""If two messages are at least this many seconds apart, they belong to different conversations."""
 _TEXT = 400
 """Maximum number of characters of a message that the encoder reads. An average message takes
 2 ms."""
@@ -91,27 +84,25 @@ def encoded_text(name: str, text: str) -> str:
     return f"{name}: {text}" if name and text else text
 
 
-def similarities(
-    query: NDArray[np.float32], around: Sequence[tuple[float, Signs, NDArray[np.bool_]]]
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def cosines_of(query: NDArray[np.float32], signs: Signs) -> NDArray[np.float32]:
     """Compare a query with messages.
 
     Args:
         query: The vector of the query.
-        around: For each pair of `AROUND`: its weight, the signs of the messages at its distance,
-            and for each message whether the other one belongs to the same conversation.
+        signs: The signs of the vector of each message.
 
     Returns:
-        The cosine of the query and each message, and for each message whether its cosine is known.
+        The cosine of the query and the signs of each message.
     """
-    known = np.asarray(around[0][1].any(axis=1), np.bool_)
-    total = np.zeros((len(known), len(query)), np.float32)
-    for weight, signs, same in around:
-        use = same & signs.any(axis=1)
-        bits = np.unpackbits(signs, axis=1).astype(np.float32) * 2 - 1
-        total += np.where(use, np.float32(weight), np.float32(0))[:, None] * bits
-    size = np.linalg.norm(total, axis=1) * max(float(np.linalg.norm(query)), 1e-9)
-    return np.asarray(total @ query / np.maximum(size, 1e-9), np.float32), known
+    # For each byte of signs and each of its 256 values, add up the numbers of the query once. Then
+    # a message takes 64 additions instead of 512.
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32) * 2 - 1
+    sums = bits @ query.reshape(-1, 8).T
+    products = np.zeros(len(signs), np.float32)
+    for place in range(sums.shape[1]):
+        products += sums[signs[:, place], place]
+    size = np.sqrt(np.float32(len(query))) * max(float(np.linalg.norm(query)), 1e-9)
+    return np.asarray(products / size, np.float32)
 
 
 def _digest(text: str) -> bytes:

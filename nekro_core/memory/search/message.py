@@ -21,6 +21,7 @@ from nekro_core.chat import (
     Voice,
     decode_segments,
 )
+from nekro_core.memory.search.answers import traits_of
 from nekro_core.memory.search.terms import LONGEST_TEXT, terms_of
 from nekro_core.tools.discovery.words import unified
 
@@ -31,7 +32,6 @@ RESET = "#reset"
 """The terms of the bot's own messages, and of the lines that reset a conversation."""
 
 _LINK = re.compile(r"https?://|www\.", re.IGNORECASE)
-_SENTENCE = re.compile(r"[^.!?。！？…\n]+[.!?。！？…\n]*")
 _NESTED = 3
 """Maximum depth to which forwarded messages inside forwarded messages are read."""
 _CACHED = 4096
@@ -47,13 +47,13 @@ class MessageTerms:
             (`person_term`, `name_term`, `full_name_term`) or the kinds of the message
             (`kind_term`).
         length: The number of terms in the words of the message.
-        asks: Whether all sentences of the message are questions.
+        traits: Bits for what the message has, such as a number (`answers.traits_of`).
         text: The words of the message, for the sentence encoder.
     """
 
     terms: Mapping[str, int]
     length: int
-    asks: bool
+    traits: int
     text: str
 
 
@@ -100,10 +100,10 @@ def message_terms(segments: str, author: str, user_id: str, name: str) -> Messag
             terms[term] = 1
     elif author == Author.BOT:
         terms[BOT] = 1
-    return MessageTerms(terms, len(words), _only_asks(text), text)
+    return MessageTerms(terms, len(words), traits_of(text), text)
 
 
-NOTHING = MessageTerms({}, 0, False, "")
+NOTHING = MessageTerms({}, 0, 0, "")
 """The terms of a recalled message."""
 
 
@@ -154,13 +154,6 @@ def _kinds(segments: Iterable[Segment], text: str) -> set[str]:
     if ("/" in text or "." in text) and _LINK.search(text):
         found.add(kind_term("link"))
     return found
-
-
-def _only_asks(text: str) -> bool:
-    if "?" not in text and "？" not in text:
-        return False
-    sentences = [each for each in _SENTENCE.findall(text) if len(each.strip()) > 1]
-    return bool(sentences) and all(each.rstrip().endswith(("?", "？")) for each in sentences)
 
 
 def _plain(name: str) -> str:

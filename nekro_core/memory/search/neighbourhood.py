@@ -6,13 +6,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from nekro_core.memory.search.meaning import AROUND, PAUSE_S, MessageVectors, Signs, encoded_text
+from nekro_core.memory.search.meaning import MessageVectors, Signs, encoded_text
 from nekro_core.memory.search.ranking import unique
 from nekro_core.memory.search.word_hits import ChatView, Positions
 from nekro_core.store import Store
 from nekro_core.store.search_blocks import BLOCK, VECTOR_BYTES
 from nekro_core.system.arrays import NDArray, np
 
+BEFORE = 10
+AFTER = 6
+"""Numbers of messages before and after a message whose data are read for its ranking."""
+PAUSE_S = 6 * 3600.0
+"""If two messages are at least this many seconds apart, they belong to different conversations."""
 _NO_SIGNS = bytes(VECTOR_BYTES)
 
 
@@ -26,7 +31,7 @@ class Neighbourhood:
         seqs: Their sequence numbers in the store; 0 if there is no such message.
         times: Their times.
         lengths: How many terms each message has.
-        asks: Whether each message only asks a question.
+        traits: Bits for what each message has (`answers.traits_of`).
         signs: The signs of their vectors; only zeros for a vector that is not known.
     """
 
@@ -34,34 +39,32 @@ class Neighbourhood:
     seqs: NDArray[np.int64]
     times: NDArray[np.float64]
     lengths: NDArray[np.uint8]
-    asks: NDArray[np.bool_]
+    traits: NDArray[np.uint8]
     signs: Signs
 
     def index_of(self, places: Positions) -> NDArray[np.int64]:
         """Return the indices of these positions in the arrays."""
         return np.searchsorted(self.positions, places).astype(np.int64)
 
-    def around(self, places: Positions) -> list[tuple[float, Signs, NDArray[np.bool_]]]:
-        """Return the argument ``around`` of `meaning.similarities` for the messages at these
-        positions."""
-        own = self.index_of(places)
-        found: list[tuple[float, Signs, NDArray[np.bool_]]] = []
-        for distance, weight in AROUND:
-            other = np.minimum(self.index_of(places + distance), len(self.positions) - 1)
-            same = (
-                (self.positions[other] == places + distance)
-                & (self.seqs[other] > 0)
-                & (np.abs(self.times[other] - self.times[own]) < PAUSE_S)
-            )
-            found.append((weight, self.signs[other], same))
-        return found
+    def around(self, places: Positions) -> NDArray[np.int64]:
+        """Return a row for each distance, from `BEFORE` messages before to `AFTER` messages after:
+        the indices of the messages at this distance from these positions. Where there is no
+        message, or one of another conversation, the index is that of the last message plus 1."""
+        wanted = places + np.arange(-BEFORE, AFTER + 1)[:, None]
+        other = np.minimum(np.searchsorted(self.positions, wanted), len(self.positions) - 1)
+        same = (
+            (self.positions[other] == wanted)
+            & (self.seqs[other] > 0)
+            & (np.abs(self.times[other] - self.times[other[BEFORE]]) < PAUSE_S)
+        )
+        return np.where(same, other, len(self.positions))
 
 
 async def neighbourhood_of(
     store: Store, view: ChatView, places: Positions, vectors: MessageVectors | None
 ) -> Neighbourhood:
     """Read the data of the messages at these positions and around them."""
-    distances = np.array([distance for distance, _ in AROUND])
+    distances = np.arange(-BEFORE, AFTER + 1)
     wanted = unique((places[:, None] + distances).reshape(-1))
     wanted = wanted[(wanted >= 0) & (wanted < view.total)]
     found = Neighbourhood(
@@ -69,7 +72,7 @@ async def neighbourhood_of(
         seqs=np.zeros(len(wanted), np.int64),
         times=np.zeros(len(wanted), np.float64),
         lengths=np.zeros(len(wanted), np.uint8),
-        asks=np.zeros(len(wanted), np.bool_),
+        traits=np.zeros(len(wanted), np.uint8),
         signs=np.zeros((len(wanted), VECTOR_BYTES), np.uint8),
     )
     inside = wanted[wanted < view.indexed]
@@ -80,7 +83,7 @@ async def neighbourhood_of(
     found.seqs[at] = table.seqs[rows]
     found.times[at] = table.times[rows]
     found.lengths[at] = table.lengths[rows]
-    found.asks[at] = table.asks[rows]
+    found.traits[at] = table.traits[rows]
     found.signs[at] = table.vectors[rows]
     loose = view.loose
     for index in range(len(inside), len(wanted)):
@@ -88,7 +91,7 @@ async def neighbourhood_of(
         found.seqs[index] = message.seq
         found.times[index] = message.time
         found.lengths[index] = min(message.found.length, 255)
-        found.asks[index] = message.found.asks
+        found.traits[index] = message.found.traits
         if vectors is not None:
             text = encoded_text(message.name, message.found.text)
             signs = vectors.cached(text) or _NO_SIGNS

@@ -8,7 +8,10 @@ from functools import cache
 from importlib.resources import files
 
 from nekro_core.memory.search.dates import Span, spans_in, without_relative_times
+from nekro_core.memory.search.message import name_term
+from nekro_core.memory.search.ranking import WeightedTerm, united, weighted
 from nekro_core.memory.search.terms import terms_of
+from nekro_core.memory.search.word_hits import TermHits
 
 LONGEST_QUESTION = 1000
 """Maximum number of characters of a question that are read. Usually a model asks one sentence."""
@@ -60,6 +63,33 @@ def read_question(text: str, now: float, zone: tzinfo | None = None) -> SearchQu
     chosen = telling[:_MOST_TERMS]
     related = {term: _related()[term] for term in chosen if term in _related()}
     return SearchQuestion(text, tuple(chosen), related, spans)
+
+
+def searched_terms(question: SearchQuestion) -> list[str]:
+    """Return the terms that are read from the index for a question."""
+    related = (each for some in question.related.values() for each in some)
+    return [*question.terms, *map(name_term, question.terms), *related]
+
+
+def weighted_terms(
+    question: SearchQuestion, hits: Mapping[str, TermHits], total: int
+) -> list[WeightedTerm]:
+    """Return the terms of a question that messages have, with their weights.
+
+    Args:
+        question: The question.
+        hits: The messages that have each term.
+        total: The number of positions of the chat.
+    """
+    found: list[WeightedTerm] = []
+    for term in question.terms:
+        if term in hits:
+            found.append(weighted(hits[term], total, term))
+        if (name := name_term(term)) in hits:
+            found.append(weighted(hits[name], total, name, of_author=True))
+        if others := [hits[each] for each in question.related.get(term, ()) if each in hits]:
+            found.append(weighted(united(others), total, term, related=True))
+    return found
 
 
 @cache

@@ -40,14 +40,14 @@ _NAME = 1.0
 """Weight of a name in the question, relative to another term of the same rarity."""
 _CHARACTER = 0.6
 """Weight of a single Chinese character, relative to a pair of characters."""
-RELATED = 0.4
+_RELATED = 0.4
 """Weight of related terms, relative to the terms of the question."""
-_SEEDS = 200
+_SEEDS = 100
 """Number of messages with the best words whose neighbourhood is ranked."""
 _MOST_SEEDING = 20_000
 """The messages with the best words are looked for among at most this many messages that have the
 rarest terms. In a large chat, a message that has only common terms is not one of the best."""
-_ALL = 3000
+_ALL = 5000
 """In a chat with at most this many messages, all messages are ranked."""
 _MOST_POSTINGS = 150_000
 """Maximum number of postings that are read, those of the rarest terms first. 50,000 postings take a
@@ -62,11 +62,13 @@ class WeightedTerm:
         hits: The messages that have the term.
         weight: The weight of the term in the score.
         of_author: Whether the term is in the author's name instead of the words.
+        related: Whether the question has not this term, but one of the same subject.
     """
 
     hits: TermHits
     weight: float
     of_author: bool = False
+    related: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +100,15 @@ class Scratch:
 
 
 def weighted(
-    hits: TermHits, total: int, term: str, *, factor: float = 1.0, of_author: bool = False
+    hits: TermHits, total: int, term: str, *, of_author: bool = False, related: bool = False
 ) -> WeightedTerm:
     """Weight a term by its rarity among ``total`` messages."""
+    factor = _RELATED if related else 1.0
     common = len(hits.positions)
     idf = float(np.log1p((total - common + 0.5) / (common + 0.5)))
     if len(term) == 1 and term >= "\u3400":
         factor *= _CHARACTER
-    return WeightedTerm(hits, idf * factor * (_NAME if of_author else 1.0), of_author)
+    return WeightedTerm(hits, idf * factor * (_NAME if of_author else 1.0), of_author, related)
 
 
 def united(hits: Sequence[TermHits]) -> TermHits:
@@ -240,7 +243,7 @@ def _scores(terms: Sequence[WeightedTerm], places: Positions, mean_length: float
         around = _within(hits.positions, sums, places, _FAR)
         each_count.append((term, _OWN * own + _BESIDE * beside + _AROUND * around))
     for term, count in each_count:
-        scores += term.weight * _saturated(count, long, mean_length)
+        scores += term.weight * saturated(count, long, mean_length)
     return scores
 
 
@@ -253,7 +256,9 @@ def _within(
     return (sums[end] - sums[begin]).astype(np.float32)
 
 
-def _saturated(count: Floats, length: Floats, mean_length: float) -> Floats:
+def saturated(count: Floats, length: Floats, mean_length: float) -> Floats:
+    """Return the counts of BM25: each further occurrence counts less, and in a long message each
+    counts less."""
     slack = _SATURATION * (1 - _LENGTH + _LENGTH * length / mean_length)
     return np.asarray(count * (_SATURATION + 1) / (count + slack), np.float32)
 

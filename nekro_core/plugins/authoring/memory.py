@@ -4,6 +4,7 @@ import sqlite3
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nekro_core.chat import ChatKind
 from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.memory.knowledge.library import cited
 from nekro_core.memory.notes.book import NewNote, NoSuchNote, NoteRefused
@@ -109,6 +110,9 @@ class ChatMemory:
     async def forget(self, note_id: int) -> ChatNote:
         """Delete a note.
 
+        In a run of the model's code, only the person whom the note is about or who said it can have
+        it deleted; in a private chat, its person. A plugin's own code can delete every note.
+
         Args:
             note_id: The number of the note.
 
@@ -116,12 +120,29 @@ class ChatMemory:
             The deleted note.
 
         Raises:
-            ToolFailure: This chat has no such note.
+            ToolFailure: This chat has no such note, or the person who asks may not delete it.
         """
+        ctx, notes = self._ctx, self._keeper.notes
         try:
-            return _shown(await self._keeper.notes.delete(self._ctx.chat, note_id))
+            note = await notes.get(ctx.chat, note_id)
+            if ctx.run_id and not self._may_delete(note):
+                raise ToolFailure(
+                    f"note {note_id} is not about the person who asks, and they did not say it: "
+                    "remember what is true instead, or let an administrator of the chat where it "
+                    f"was said write /memory forget {note_id}"
+                )
+            return _shown(await notes.delete(ctx.chat, note_id))
         except NoSuchNote as error:
             raise ToolFailure(str(error)) from None
+
+    def _may_delete(self, note: NoteRow) -> bool:
+        """Return True if the person who asks may delete a note, as with ``/memory forget``."""
+        ctx = self._ctx
+        if note.chat_key != ctx.chat:
+            return False
+        asks = ctx.from_user_id
+        alone = ctx.chat.kind is ChatKind.PRIVATE
+        return alone or (bool(asks) and asks in (note.about_id, note.said_by))
 
     async def find(self, words: str = "", *, about: str = "", limit: int = 10) -> list[ChatNote]:
         """Search the notes. With words, notes that are no longer true are found too.

@@ -37,11 +37,13 @@ class PluginMove(msgspec.Struct, frozen=True, kw_only=True):
     folder.
 
     ``place`` is the path of the plugin's files, ``aside`` the path to which the old files are
-    moved. ``replaces`` says whether ``place`` has files before the move, ``wanted`` whether the
-    plugin must be switched on after it. ``record`` is the caller's own data about the plugin, which
-    the caller stores after the move; null if the plugin is removed. ``loses`` lists paths that are
-    deleted with the plugin's files. A repair sets ``settled`` when only ``record`` must still be
-    stored, and ``came`` if the new files are in place.
+    moved. ``replaces`` says whether ``place`` has files before the move. ``wanted`` says whether
+    the plugin must be switched on after the move or its repair. ``record`` is the caller's own data
+    about the plugin, which the caller stores after the move; null if the plugin is removed.
+    ``loses`` lists paths that are deleted with the plugin's files.
+
+    Only a repair sets the last two fields. ``settled`` means that the files are repaired, and only
+    ``record`` must still be stored. ``came`` means that the new files are in place.
     """
 
     item: str
@@ -58,10 +60,11 @@ class PluginMove(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def move_files(data_dir: Path, plan: PluginMove) -> Iterator[None]:
-    """Write the note. Move the files inside the block. Raises `MoveInProgress` and `OSError`.
+    """Write the note, and delete it when the block ends. The caller moves the files inside the
+    block. Raises `MoveInProgress` and `OSError`.
 
-    The note is also deleted if the block raises an exception; in this case, the caller must move
-    the files back.
+    The note is also deleted if the block raises an exception. So the block must move the files back
+    before it raises.
     """
     with _locked(data_dir):
         _write(data_dir / NOTE_NAME, plan)
@@ -151,8 +154,8 @@ def _write(path: Path, plan: PluginMove) -> None:
 
 @contextmanager
 def _locked(data_dir: Path) -> Iterator[None]:
-    """Hold the lock of the note. The system releases a lock when its process ends. So if another
-    process holds the lock, that process still runs."""
+    """Hold the lock of the note. The system releases the lock when the process that holds it ends.
+    So if another process holds the lock, that process still runs."""
     file = os.open(data_dir / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,5 @@
-"""Finds files by a pattern, without a shell. The search never leaves its first folder."""
+"""Finds files by a pattern, without a shell. The search never leaves the folder in which it
+begins."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def find(pattern: str, directory: str, limit: int) -> tuple[dict[str, Any], byte
             "invalid_input", f"a pattern must have a name and must not have '..': {pattern}"
         )
     before = "/" if pattern.startswith("/") else ""
-    # If the folder is missing, this raises an error for any pattern.
+    # Open the folder of the search first: if it is missing, this raises an error. If a folder that
+    # the pattern names is missing, this is no error: then nothing matches.
     start = guest_files.open_folder(directory)
     fixed = 0
     while fixed < len(parts) - 1 and not _WILD.search(parts[fixed]):
@@ -63,8 +65,9 @@ class _Walk:
         self._parts = ["**" if part == "**" else _matcher(part) for part in parts]
 
     def open_parts(self, first: int) -> set[int]:
-        """Return the numbers of the pattern's parts that the next name may match, starting at
-        ``first``. If this part is `**`, the name may also match the part after it."""
+        """Return the numbers of the pattern's parts that a name may match when part ``first`` is
+        next. A `**` may stand for no folder, so if part ``first`` is `**`, the name may also match
+        the part after it."""
         found = {first}
         while self._parts[first] == "**" and first + 1 < len(self._parts):
             first += 1
@@ -94,8 +97,8 @@ class _Walk:
                 self._enter(folder, entry.name, path, inner, depth)
 
     def _match(self, name: str, positions: set[int]) -> tuple[bool, set[int]]:
-        """Return whether ``name`` is a match of the whole pattern, and which parts the names inside
-        this folder may match."""
+        """Return whether ``name`` completes a match of the whole pattern. If ``name`` is a folder,
+        the second value says which parts the names inside it may match."""
         matched = False
         inner: set[int] = set()
         last = len(self._parts) - 1

@@ -29,8 +29,9 @@ _FREE_TCP = 32 * 1024 * 1024
 """TCP connections are counted only if the TCP buffers of the whole machine are larger than this."""
 _PAGE = 4096
 _MESSAGES = 12
-"""How many full send buffers a datagram socket counts as. Such a socket can hold 11 messages whose
-senders are closed (``max_dgram_qlen``), and can itself have sent one more."""
+"""How many full send buffers a datagram socket counts as. The queue of such a socket
+can hold 11 messages (``max_dgram_qlen``). If their senders are closed, no other socket counts for
+them. The twelfth is the send buffer of the socket itself."""
 _DATAGRAM, _LISTENS = b"0002", b"0A"
 
 

@@ -5,12 +5,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import anyio
 import pytest
 from PIL import Image as Picture
 
 from adapters.matrix.intake import Accept
-from nekro_core.api.adapter import CannotDo, UncertainDelivery
+from nekro_core.api.adapter import CannotDo, SignRefused, UncertainDelivery
 from nekro_core.api.chat import (
     EVERYONE,
     ChatMessage,
@@ -556,3 +558,50 @@ async def test_the_adapter_logs_in_again_when_its_token_expires(
         assert (await bot.host.next_message()).text == "are you back?"
         assert (await bot.send(room, "yes")).ok
     assert (tmp_path / "bot" / "matrix" / "tokens.json").exists()
+
+
+async def test_people_see_that_the_bot_is_typing_until_it_ends(scene: Scene) -> None:
+    bot, lin, key = scene.bot, scene.lin, key_of(scene.room)
+    assert bot.adapter.capabilities(key).typing_s == 20
+
+    since = (await lin.call("GET", "/sync", params={"timeout": 0}))["next_batch"]
+
+    async def typists() -> list[str]:
+        """The people who are typing in the room, as Lin's client is told when that changes."""
+        nonlocal since
+        while True:
+            params = {"timeout": 10_000, "since": since}
+            sync = await lin.call("GET", "/sync", params=params)
+            since = sync["next_batch"]
+            room = sync.get("rooms", {}).get("join", {}).get(scene.room, {})
+            for event in room.get("ephemeral", {}).get("events", ()):
+                if event["type"] == "m.typing":
+                    return event["content"]["user_ids"]
+
+    with anyio.fail_after(30):
+        await bot.adapter.show_typing(key, typing=True)
+        assert await typists() == [bot.account.user_id]
+        await bot.adapter.show_typing(key, typing=False)
+        assert await typists() == []
+
+
+async def test_a_message_gets_the_bots_reaction_once(scene: Scene) -> None:
+    bot, lin, key = scene.bot, scene.lin, key_of(scene.room)
+    said = await lin.say(scene.room, "hello")
+    for _ in range(2):
+        await bot.adapter.react(key, said, "👀")
+    await bot.adapter.react(key, said, "👍")
+    page = await lin.call("GET", f"/rooms/{quote(scene.room)}/messages", params={"dir": "b"})
+    found = [each["content"] for each in page["chunk"] if each["type"] == "m.reaction"]
+    assert [each["m.relates_to"] for each in found[::-1]] == [
+        {"rel_type": "m.annotation", "event_id": said, "key": emoji} for emoji in ("👀", "👍")
+    ]
+
+
+async def test_a_room_that_the_bot_has_left_is_a_refusal(scene: Scene, server: Synapse) -> None:
+    (stranger,) = await people(server, "stranger")
+    key = key_of(await stranger.make_room())
+    with pytest.raises(SignRefused):
+        await scene.bot.adapter.show_typing(key, typing=True)
+    with pytest.raises(SignRefused):
+        await scene.bot.adapter.react(key, "$event", "👀")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from nonebot.drivers import Response
 
+from nekro_core.api.adapter import SignRefused
 from nekro_core.api.chat import (
     EVERYONE,
     ChatKey,
@@ -138,3 +139,71 @@ async def test_markdown_is_sent_as_it_is_with_tables_as_code(discord: Discord) -
     assert discord.sent["content"] == (
         "**Go** [there](https://example.org)\n\n```\na  long\n─  ────\n1  2\n```"
     )
+
+
+PRIVATE = "discord-private_111"
+
+
+async def test_a_channel_sees_that_the_bot_is_typing(discord: Discord) -> None:
+    await discord.say("hello")
+    adapter = discord.bench.adapter
+    await adapter.show_typing(ChatKey.parse(CHANNEL), typing=True)
+    await adapter.show_typing(ChatKey.parse(CHANNEL), typing=False)  # Discord ends it by itself
+    assert [(each.method, each.url.path) for each in discord.bench.driver.requests] == [
+        ("POST", "/api/v10/channels/333/typing")
+    ]
+
+
+async def test_a_private_chat_of_which_nothing_was_heard_sees_it_too(discord: Discord) -> None:
+    await discord.say("hello")
+    await discord.bench.adapter.show_typing(ChatKey.parse(PRIVATE), typing=True)
+    assert [each.url.path for each in discord.bench.driver.requests] == [
+        "/api/v10/users/@me/channels",
+        "/api/v10/channels/444/typing",
+    ]
+
+
+async def test_a_message_gets_the_bots_reaction(discord: Discord) -> None:
+    await discord.say("hello")
+    await discord.bench.adapter.react(ChatKey.parse(CHANNEL), "5001", "👀")
+    (request,) = discord.bench.driver.requests
+    assert request.method == "PUT"
+    assert request.url.raw_path.endswith("/messages/5001/reactions/%F0%9F%91%80/@me")
+
+
+@pytest.mark.parametrize(("status", "refused"), [(400, True), (403, True), (404, False)])
+async def test_a_refused_sign_is_told_from_a_message_that_is_gone(
+    discord: Discord, status: int, refused: bool
+) -> None:
+    await discord.say("hello")
+    discord.bench.driver.answer = lambda _: Response(
+        status, content=json.dumps({"code": 10014, "message": "Unknown Emoji"})
+    )
+    with pytest.raises(Exception, match="Unknown Emoji") as error:
+        await discord.bench.adapter.react(ChatKey.parse(CHANNEL), "5001", "👀")
+    assert isinstance(error.value, SignRefused) == refused
+
+
+async def test_an_edit_replaces_the_text_and_notifies_nobody(discord: Discord) -> None:
+    await discord.say("hello")
+    key = ChatKey.parse(CHANNEL)
+    receipt = await discord.bench.edit(key, "6001", "better, @everyone")
+    assert (receipt.state, receipt.message_id) == (DeliveryState.SENT, "6001")
+    (request,) = discord.bench.driver.requests
+    assert (request.method, request.url.path) == ("PATCH", "/api/v10/channels/333/messages/6001")
+    assert request.json["content"] == "better, @everyone"
+    assert request.json["allowed_mentions"]["parse"] == []
+
+
+@pytest.mark.parametrize(
+    ("status", "state"), [(403, "rejected"), (404, "rejected"), (429, "pending"), (502, "unknown")]
+)
+async def test_the_platforms_answer_decides_the_state_of_an_edit(
+    discord: Discord, status: int, state: str
+) -> None:
+    await discord.say("hello")
+    discord.bench.driver.answer = lambda request: Response(
+        status, content=json.dumps({"code": 1, "message": "no", "retry_after": 0.01}),
+        headers={"Retry-After": "0", "X-RateLimit-Scope": "user"},
+    )  # fmt: skip
+    assert (await discord.bench.edit(ChatKey.parse(CHANNEL), "6001", "hi")).state == state

@@ -119,6 +119,20 @@ async def test_a_refused_send_is_rejected_and_a_server_error_is_unknown(feishu: 
     assert (await feishu.bench.send(GROUP, "hi")).state is DeliveryState.UNKNOWN
 
 
+async def test_an_edit_replaces_the_text(feishu: Feishu) -> None:
+    await feishu.say({"text": "hello"})
+    receipt = await feishu.bench.edit(ChatKey.parse(GROUP), "om_9", "better, <at>")
+    assert (receipt.state, receipt.message_id) == (DeliveryState.SENT, "om_9")
+    request = feishu.bench.driver.requests[-1]
+    assert request.method == "PUT"
+    assert request.url.path == "/open-apis/im/v1/messages/om_9"
+    assert feishu.sent == ("text", {"text": "better, <\u200bat>"})
+    feishu.result = {"code": 230072, "msg": "The message has reached its limit of edits"}
+    refused = await feishu.bench.edit(ChatKey.parse(GROUP), "om_9", "once more")
+    assert refused.state is DeliveryState.REJECTED
+    assert "limit of edits" in refused.reason
+
+
 async def test_notices_and_recalls_are_received(feishu: Feishu) -> None:
     await feishu.say({"text": "oops"})
     users = [{"name": "Bob", "tenant_key": "t", "user_id": {**ANN, "open_id": "ou_bob"}}]

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,9 @@ import pytest
 
 from adapters.mail.adapter import MailAdapter
 from adapters.mail.composer import CAPABILITIES as MAIL
+from adapters.matrix.settings import create as create_matrix
 from adapters.onebot_v11 import OneBotV11Adapter
+from adapters.onebot_v11 import create as create_onebot
 from adapters.onebot_v11.outgoing import CAPABILITIES as ONEBOT_V11
 from adapters.uniseg import factories
 from nekro_core.api.adapter import Capabilities, SupportsConfirmation
@@ -84,6 +86,57 @@ def carried(folder: Path) -> Iterator[str]:
     yield row("E-mail", MAIL, {}, asked=hasattr(MailAdapter, "confirm"))
 
 
+SIGN_WORDS = {
+    "": ["platform", "typing state", "reaction", "growing message"],
+    ".zh": ["平台", "正在输入", "表情回应", "增长的消息"],
+    ".ja": ["プラットフォーム", "入力中", "リアクション", "伸びるメッセージ"],
+}
+PLACE_WORDS = {
+    "": ["private chats", "groups", "yes", "Chat page"],
+    ".zh": ["私聊", "群", "有", "聊天页面"],
+    ".ja": ["個人", "グループ", "あり", "チャットのページ"],
+}
+
+
+def signs(folder: Path, language: str) -> Iterator[str]:
+    """The table of the guides for operators: what people see while the bot writes. The chat page
+    shows that the bot works by itself, with the event ``working`` of its stream."""
+    private, groups, yes, page = PLACE_WORDS[language]
+    yield "| " + " | ".join(SIGN_WORDS[language]) + " |"
+    yield "|---|---|---|---|"
+    yield f"| {page} | {yes} |  | {yes} |"
+    for title, able in _able(folder):
+        both = [able(ChatKind.PRIVATE), able(ChatKind.GROUP)]
+        cells = []
+        for each in zip(*both, strict=True):
+            names = {(True, True): yes, (True, False): private, (False, True): groups}
+            cells.append(names.get(each, ""))
+        if any(cells):
+            yield f"| {title} | " + " | ".join(cells) + " |"
+
+
+def _able(folder: Path) -> Iterator[tuple[str, Callable[[ChatKind], tuple[bool, ...]]]]:
+    def of(adapter: Any) -> Callable[[ChatKind], tuple[bool, ...]]:
+        def able(kind: ChatKind) -> tuple[bool, ...]:
+            can = adapter.capabilities(ChatKey(adapter.name, kind, "1"))
+            return can.typing_s is not None, can.reactions, can.edit_every_s is not None
+
+        return able
+
+    driver = Recorder(matrix_bots=[], onebot_access_token="a token for tests")
+    host = MemoryHost(folder, {"matrix_bots": "[]", "onebot_access_token": "a token for tests"})
+    with as_nonebots(driver):
+        yield "OneBot v11 (QQ)", of(create_onebot(host, driver))
+        yield "Matrix", of(create_matrix(host, driver))
+    settings = {"telegram_bots": [], "console_headless_mode": True}
+    for name in PLATFORMS:
+        driver = Recorder(**settings)
+        with as_nonebots(driver):
+            host = MemoryHost(folder, {"nekro_platforms": (name,), **settings})
+            adapter: Any = factories(host.settings)[name](host, driver)
+        yield adapter._platform.title, of(adapter)
+
+
 def known(data: dict[str, Any]) -> Iterator[str]:
     yield "| uniseg's name | distribution | 3.11 | 3.12 | native | here |"
     yield "|---|---|---|---|---|---|"
@@ -115,6 +168,19 @@ def test_the_tables_of_the_page_agree_with_the_code(tmp_path: Path) -> None:
     wanted = with_table(wanted, "known", known(data))
     if os.environ.get("WRITE_DOCS"):
         PAGE.write_text(wanted)
+        page = wanted
+    assert page == wanted, "write it again: WRITE_DOCS=1 pytest tests/adapters/uniseg"
+
+
+@pytest.mark.long  # it loads every platform
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("language", SIGN_WORDS)
+def test_the_guides_say_what_people_see_while_the_bot_writes(tmp_path: Path, language: str) -> None:
+    path = DOCS / f"operating{language}.md"
+    page = path.read_text()
+    wanted = with_table(page, "signs", signs(tmp_path, language))
+    if os.environ.get("WRITE_DOCS"):
+        path.write_text(wanted)
         page = wanted
     assert page == wanted, "write it again: WRITE_DOCS=1 pytest tests/adapters/uniseg"
 

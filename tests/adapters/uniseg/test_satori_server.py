@@ -52,8 +52,9 @@ class Bot:
 
 @asynccontextmanager
 async def started(folder: Path, client: dict[str, Any], **options: Any) -> AsyncIterator[Bot]:
-    """Start a bot with NoneBot's real drivers. NoneBot's adapter reads its settings from the global
-    driver of the process, so ``options`` are set as attributes of the adapter instead."""
+    """Start a bot with NoneBot's real drivers. NoneBot's adapter reads its settings from a global
+    driver, so this function replaces that driver while the bot runs. ``options`` are not settings:
+    they are set as attributes of NoneBot's adapter."""
     settings = {"satori_clients": [client]}
     made: type[Driver] = combine_driver(FastAPI, Httpx, WebSockets)
     driver = made(Env(environment="test"), Config(_env_file=None, **settings))
@@ -101,7 +102,9 @@ async def strange_server(
         yield {"host": "127.0.0.1", "port": port, "token": "t"}, identified
 
 
-async def test_messages_sent_while_disconnected_are_received_later(tmp_path: Path) -> None:
+async def test_messages_sent_while_the_bot_is_disconnected_are_received_later(
+    tmp_path: Path,
+) -> None:
     async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
         for number in range(3):
             await peer.say("g1", "ann", f"line {number}")
@@ -133,7 +136,9 @@ async def test_messages_sent_while_the_bot_is_stopped_are_received_at_its_start(
             assert peer.token not in path.name + path.read_text()
 
 
-async def test_a_medium_with_an_internal_address_is_fetched_from_the_server(tmp_path: Path) -> None:
+async def test_a_picture_with_a_satori_internal_link_is_fetched_through_the_satori_server(
+    tmp_path: Path,
+) -> None:
     async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
         address = await peer.keep("files/cat.png", PNG, "image/png")
         await peer.raw("g1", "ann", f'<img src="{address}"/><img src="{address}x"/>')
@@ -144,7 +149,7 @@ async def test_a_medium_with_an_internal_address_is_fetched_from_the_server(tmp_
         assert gone.media.problem
 
 
-async def test_the_answer_decides_the_state_of_a_send(tmp_path: Path) -> None:
+async def test_the_servers_answer_decides_the_state_of_a_delivery(tmp_path: Path) -> None:
     async with SatoriPeer() as peer, running(tmp_path, peer) as bot:
         await peer.say("g1", "ann", "hello")
         await bot.host.received(1)

@@ -51,7 +51,7 @@ async def test_an_email_address_is_not_a_mention(chat: Web) -> None:
     assert not heard.to_bot
 
 
-async def test_to_bot_adds_one_mention_at_the_beginning(chat: Web) -> None:
+async def test_a_message_marked_for_the_bot_begins_with_one_mention_of_the_bot(chat: Web) -> None:
     await chat.say("roll a dice", to_bot=True)
     await chat.say("@Nekro roll a dice", to_bot=True)
     first, second = chat.host.accepted
@@ -104,7 +104,7 @@ async def test_files_can_be_uploaded_as_a_form(chat: Web) -> None:
     ]
 
 
-async def test_a_part_of_a_voice_can_be_requested(chat: Web) -> None:
+async def test_a_part_of_a_voice_message_can_be_downloaded(chat: Web) -> None:
     wav = tone(0.2)
     sent = await chat.say("", attachments=[{"data": base64.b64encode(wav).decode()}])
     url = sent["segments"][0]["url"]
@@ -117,7 +117,7 @@ async def test_a_part_of_a_voice_can_be_requested(chat: Web) -> None:
     assert beyond.status_code == 416
 
 
-async def test_a_message_with_the_same_key_is_stored_once(chat: Web) -> None:
+async def test_a_message_that_is_posted_twice_with_the_same_key_is_stored_once(chat: Web) -> None:
     body = {"speaker": "lin", "text": "once", "to_bot": True}
     key = {"Idempotency-Key": "job-7"}
     first = await chat.post("lobby", body, **key)
@@ -166,7 +166,7 @@ async def test_a_stream_continues_after_the_last_seen_event(chat: Web) -> None:
         assert (await events.next())[2]["segments"][0]["text"] == "four"
 
 
-async def test_a_stream_shows_the_new_state_of_a_message_without_an_id(chat: Web) -> None:
+async def test_a_stream_shows_the_new_state_of_a_message_that_has_no_platform_id(chat: Web) -> None:
     record = bot_says(chat, "on its way", "")
     async with chat.client.stream("GET", "/api/v1/rooms/lobby/events?after=0") as answer:
         events = EventReader(answer)

@@ -77,6 +77,32 @@ async def test_a_member_cannot_see_or_change_what_is_remembered_about_others(
         assert await command(bot, "/memory chat", **owner) == "There are no notes here."
 
 
+async def test_who_edits_a_note_becomes_its_author(folder: Path, boxes: BoxCache) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot:
+        note = await keep(bot, "Mia sings badly", about_id="20002", said_by="10001")
+        await command(bot, f"/memory edit {note} Mia is the boss here", user="20002")
+        changed = await bot.memory.notes.get(GROUP, note)
+        assert (changed.text, changed.said_by) == ("Mia is the boss here", "20002"), (
+            "the words of Mia must not be shown as those of Lin"
+        )
+
+
+async def test_a_link_gives_no_power_over_the_notes_of_the_other_chat(
+    folder: Path, boxes: BoxCache
+) -> None:
+    async with running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot:
+        dog = await keep(bot, "has a dog", OTHER, about_id="20002", said_by="20002")
+        private = ChatKey.parse("fake-private_10001")
+        await bot.memory.scope.link([GROUP, OTHER, private], "friends")
+        no = "You can change no note with this number here. /memory lists yours."
+        asked = {"role": Role.OWNER, "user": "10001"}
+        for chat in (GROUP, private):
+            assert "has a dog" in await command(bot, "/memory chat", chat=chat, **asked)
+            assert await command(bot, f"/memory forget {dog}", chat=chat, **asked) == no
+            assert await command(bot, f"/memory edit {dog} x", chat=chat, **asked) == no
+        assert (await bot.memory.notes.get(OTHER, dog)).text == "has a dog"
+
+
 async def test_a_taught_file_is_found_only_in_the_chat_that_taught_it(
     folder: Path, boxes: BoxCache
 ) -> None:

@@ -235,6 +235,80 @@ async def test_a_refused_edit_leads_to_a_second_message(folder: Path, boxes: Box
         assert [*adapter.shown.values()] == [FIRST.strip(), f"{SECOND}\n\n{THIRD}"]
 
 
+BUSY = Receipt(state=DeliveryState.PENDING, reason="the platform asks to wait")
+UNANSWERED = Receipt(state=DeliveryState.UNKNOWN, reason="no answer")
+
+
+async def test_a_platform_that_asks_to_wait_gets_the_edit_later(
+    folder: Path, boxes: BoxCache
+) -> None:
+    told, adapter = Told(), EditingAdapter()
+    adapter.answers = [BUSY, BUSY]
+    async with running_bot(folder, boxes, ScriptedModel([told.stream()]), adapter=adapter) as bot:
+        async with bot.turn():
+            await bot.say("why is the sky blue?")
+            await told.write(FIRST + "\n\nI")
+            await until(lambda: len(adapter.seen) == 1)
+            await told.write(SECOND[1:] + "\n")
+            await until(lambda: not adapter.answers)
+            await until(lambda: len(adapter.seen) == 2)
+            await told.write("\n", THIRD)
+            told.end()
+        assert [*adapter.shown.values()] == [f"{FIRST}\n\n{SECOND}\n\n{THIRD}"]
+
+
+@pytest.mark.parametrize("answer", [BUSY, UNANSWERED], ids=["busy", "unanswered"])
+async def test_the_last_edit_is_repeated_if_the_platform_did_not_take_it(
+    folder: Path, boxes: BoxCache, answer: Receipt
+) -> None:
+    told, adapter = Told(), EditingAdapter()
+    adapter.answers = [answer]
+    async with running_bot(folder, boxes, ScriptedModel([told.stream()]), adapter=adapter) as bot:
+        async with bot.turn():
+            await bot.say("why is the sky blue?")
+            await told.write(FIRST + "\n\nI")
+            await until(lambda: len(adapter.seen) == 1)
+            await told.write(SECOND[1:])
+            told.end()
+        assert [*adapter.shown.values()] == [f"{FIRST}\n\n{SECOND}"]
+        (row,) = await bot.store.deliveries.of_turn((await bot.last_turn()).turn_id)
+        record = await bot.store.messages.get(row.record_seq)
+        assert record is not None
+        assert plain_text(record.segments) == f"{FIRST}\n\n{SECOND}"
+
+
+async def test_words_of_an_unanswered_edit_before_a_block_count_as_sent(
+    folder: Path, boxes: BoxCache
+) -> None:
+    told, adapter = Told(), EditingAdapter()
+    adapter.answers = [UNANSWERED] * 1000
+    model = ScriptedModel([told.stream(), fence("pass")])
+    async with running_bot(folder, boxes, model, adapter=adapter) as bot, bot.turn():
+        await bot.say("why is the sky blue?")
+        await told.write(FIRST + "\n\nI")
+        await until(lambda: len(adapter.seen) == 1)
+        await told.write(SECOND[1:] + "\n")
+        await until(lambda: len(adapter.answers) < 1000)
+        await told.write("\n", fence("print(6 * 7)"))
+        told.end()
+    assert "and what is left of it is red." in bot.prompt()
+
+
+async def test_words_whose_edits_never_arrive_follow_as_a_message(
+    folder: Path, boxes: BoxCache
+) -> None:
+    told, adapter = Told(), EditingAdapter()
+    adapter.answers = [BUSY] * 1000
+    async with running_bot(folder, boxes, ScriptedModel([told.stream()]), adapter=adapter) as bot:
+        async with bot.turn():
+            await bot.say("why is the sky blue?")
+            await told.write(FIRST + "\n\nI")
+            await until(lambda: len(adapter.seen) == 1)
+            await told.write(SECOND[1:])
+            told.end()
+        assert [*adapter.shown.values()] == [FIRST.strip(), SECOND]
+
+
 async def test_words_that_the_platform_refuses_are_sent_again_as_a_whole(
     folder: Path, boxes: BoxCache
 ) -> None:

@@ -49,7 +49,7 @@ async def test_check_shows_what_the_model_sees(tmp_path: Path) -> None:
     status, text = await checked(tmp_path / "dice_cup")
     assert status == 0
     assert text.startswith("you.dice_cup 0.1.0: Dice cup. Greets people.\n")
-    assert "dice_cup_greet(name: str, times: int = 1)" in text
+    assert "dice_cup_greet(name: str, times=1)" in text
     assert '{"name": "dice_cup_greet", "description": "Greet somebody in the chat.", ' in text
     assert "of every prompt in code mode" in text
     assert text.endswith("nothing to mend\n")

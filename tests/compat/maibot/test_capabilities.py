@@ -15,6 +15,8 @@ from nekro_core.chat import Image as ImageSegment
 from nekro_core.chat import Reply
 from nekro_core.compat.maibot.capabilities.render import _draw_text, html2png
 from nekro_core.compat.maibot.capability import CapabilityCall
+from nekro_core.memory.notes.book import NewNote
+from nekro_core.memory.settings import MemorySettings
 from nekro_core.testing import Bot
 from nekro_core.tools.outcome import ToolFailure
 from tests.compat.maibot.plant import plant
@@ -78,6 +80,61 @@ async def test_every_capability_answers_as_the_sdk_expects(tmp_path: Path) -> No
         await _thinks(ask)
         await _lists(ask)
         await _is_a_platform(bot)
+
+
+async def test_a_search_of_knowledge_returns_documents_notes_and_messages_of_one_chat(
+    tmp_path: Path,
+) -> None:
+    plant(tmp_path, ASKER, plugin_id="ann.asker")
+    async with Bot.open(tmp_path) as bot:
+        ask, there = Asking(bot), Asking(bot, "group_8")
+        memory, here, other = bot.app.memory, ask.chat.key, there.chat
+        assert await ask("knowledge.search", query="vermilion") == ""
+        await ask.chat.ask("my vermilion scarf is lost", reply="a pity")
+        await other.ask("the vermilion car is sold", reply="good")
+        await memory.knowledge.learn(
+            None, "door.md", "# 门\nThe door is vermilion.\n苹果树".encode()
+        )
+        await memory.knowledge.learn(other.key, "boat.md", b"The boat is vermilion.")
+        old = await memory.notes.keep(here, NewNote(text="the vermilion room is 3"))
+        await memory.notes.keep(here, NewNote(text="paints in vermilion", about_id="lin"))
+        await memory.notes.keep(other.key, NewNote(text="a vermilion tent"))
+        assert old is not None
+        await memory.notes.end(here, [old.note.note_id])
+        document = "[door.md, 门] # 门 The door is vermilion. 苹果树"
+        found = (await ask("knowledge.search", query="vermilion")).splitlines()
+        assert found[:2] == [document, "paints in vermilion"]
+        assert len(found) == 3, "what is no longer true, and what others said, is not found"
+        assert found[2].endswith("my vermilion scarf is lost")
+        assert "Lin" in found[2]
+        elsewhere = await there("knowledge.search", query="vermilion")
+        assert "tent" in elsewhere
+        assert "boat" in elsewhere
+        assert "car is sold" in elsewhere
+        assert "scarf" not in elsewhere
+        assert "paints" not in elsewhere
+        assert (await ask("knowledge.search", query="苹果树")).splitlines() == [document]
+        assert len((await ask("knowledge.search", query="vermilion", limit=1)).splitlines()) == 3
+        assert await ask("knowledge.search", query="zeppelin") == ""
+        # What the person does not want to be remembered is not among the notes.
+        await memory.switch_off(here, "lin")
+        assert "paints" not in await ask("knowledge.search", query="vermilion")
+
+
+async def test_with_notes_and_documents_switched_off_only_messages_are_searched(
+    tmp_path: Path,
+) -> None:
+    plant(tmp_path, ASKER, plugin_id="ann.asker")
+    settings = {"nekro_memory": MemorySettings(notes=False, knowledge=False)}
+    async with Bot.open(tmp_path, settings=settings) as bot:
+        ask = Asking(bot)
+        await bot.app.memory.notes.keep(ask.chat.key, NewNote(text="paints in vermilion"))
+        folder = bot.app.memory.knowledge.folder_of(None)
+        folder.mkdir(parents=True)
+        (folder / "door.txt").write_text("The door is vermilion.")
+        await ask.chat.ask("my vermilion scarf is lost", reply="a pity")
+        (line,) = (await ask("knowledge.search", query="vermilion")).splitlines()
+        assert line.endswith("my vermilion scarf is lost")
 
 
 async def _sends(ask: Asking) -> None:

@@ -18,8 +18,8 @@ from tests.e2e.scenarios.subjects import SUBJECTS
 
 SCENARIOS = 71
 COULD = 0.9
-"""The share of the scenarios that must need no more model calls than their number of necessary
-calls."""
+"""At least this share of the scenarios must end with the smallest possible number of model calls,
+`Outcome.could`."""
 
 pytestmark = [pytest.mark.jail, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -43,7 +43,7 @@ async def packages(anyio_backend: str) -> None:
 
 @pytest.fixture(scope="module")
 def outcomes() -> list[Outcome]:
-    """Return the outcomes of all subjects that were played so far."""
+    """A list that all tests of this module share. The test of each subject adds its outcomes."""
     return []
 
 

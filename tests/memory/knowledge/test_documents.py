@@ -95,3 +95,21 @@ async def test_bombs_are_refused() -> None:
         await reader.read("a.xlsx", zip_bomb("xl/worksheets/sheet1.xml"))
     with pytest.raises(UnusableMedia):
         await reader.read("a.docx", many_laughs())
+
+
+@pytest.mark.long
+async def test_of_100_000_pages_the_first_are_read_and_the_rest_is_said_to_be_missing() -> None:
+    data = pdf(*["the door is red"] * 100_000)
+    assert len(data) < MAX_BYTES
+    document = await reader.read("a.pdf", data)
+    assert document.cut
+    assert [each.page for each in document.sections] == [*range(1, 2_001)]
+
+
+async def test_a_table_with_too_many_cells_is_cut_and_says_so() -> None:
+    rows: list[list[object]] = [["x"] * 200 for _ in range(2_501)]
+    document = await reader.read("a.xlsx", xlsx(Many=rows))
+    assert document.cut
+    assert len(document.sections[0].text.splitlines()) == 2_500
+    whole = await reader.read("a.xlsx", xlsx(Few=rows[:5]))
+    assert not whole.cut

@@ -41,7 +41,7 @@ async def test_the_same_note_is_stored_once(memory: MemoryKeeper) -> None:
         ("緑茶が好きです", "緑茶が大好きです"),
     ],
 )
-async def test_a_similar_note_replaces_the_first_and_keeps_its_date(
+async def test_a_similar_new_note_replaces_the_old_note_and_gets_the_old_notes_date(
     memory: MemoryKeeper, clock: Clock, before: str, after: str
 ) -> None:
     old = await kept(memory, about_lin(before))
@@ -83,7 +83,9 @@ async def test_a_note_that_contradicts_ten_others_ends_them_but_they_can_be_read
     assert len(history) == 11
 
 
-async def test_other_statements_with_common_words_are_not_merged(memory: MemoryKeeper) -> None:
+async def test_notes_that_share_words_but_say_different_things_are_not_merged(
+    memory: MemoryKeeper,
+) -> None:
     for text in ("likes tea", "likes dogs", "wants a bicycle", "wants a dog"):
         await kept(memory, about_lin(text))
     assert len(await texts(memory)) == 4
@@ -128,7 +130,7 @@ async def test_empty_and_long_notes_are_refused_and_the_error_says_what_to_do(
     await memory.notes.keep(GROUP, NewNote(text="z" * 500))
 
 
-async def test_if_there_are_too_many_notes_ended_and_then_old_notes_are_deleted(
+async def test_above_the_maximum_ended_notes_are_deleted_first_and_then_the_oldest(
     memory: MemoryKeeper, store: Store
 ) -> None:
     ended = await store.notes.add(

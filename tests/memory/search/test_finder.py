@@ -1,5 +1,8 @@
 """Messages are searched in conversations: people write, and later somebody asks what was said."""
 
+import time
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,6 +22,8 @@ from nekro_core.chat import (
 )
 from nekro_core.memory.search.finder import BadSearch, MessageFinder, MessageQuery, unseen_line
 from nekro_core.store import Store
+from nekro_core.store.search_blocks import BLOCK, IndexedMessage
+from nekro_core.store.search_index import SearchSegment
 from tests.memory.search.conftest import NOW, Talk
 
 
@@ -131,6 +136,84 @@ async def test_without_words_the_newest_messages_come_first(kiln: Talk) -> None:
     await kiln.say("Mei", "one")
     await kiln.say("Mei", "two")
     assert (await kiln.find(who="Mei", limit=2)) == ["two", "one"]
+
+
+async def test_a_time_span_begins_and_ends_at_any_message(talk: Talk) -> None:
+    await talk.chatter(400)
+    await talk.index()
+    begun = NOW - 100_000.0
+
+    def date(number: int) -> str:
+        return datetime.fromtimestamp(begun + 60.0 * number, UTC).isoformat()
+
+    for first, last in ((1, 10), (60, 70), (64, 65), (65, 129), (100, 128), (120, 140), (350, 390)):
+        newest = [f"small talk number {number}, nothing more" for number in range(first, last)]
+        found = await talk.find(since=date(first + 1), until=date(last + 1), limit=50)
+        assert found == newest[::-1][:50]
+
+
+async def test_messages_whose_times_are_in_no_order_are_found_by_their_times(talk: Talk) -> None:
+    for number in range(400):
+        talk.now = NOW - 100_000.0 - 60.0 + 50_000.0 * (number % 2)
+        await talk.say("Mei", f"{('early', 'late')[number % 2]} {number}")
+    await talk.index()
+    until = datetime.fromtimestamp(NOW - 80_000.0, UTC).isoformat()
+    found = await talk.find(until=until, limit=50)
+    assert found == [f"early {number}" for number in range(398, 298, -2)]
+
+
+async def test_many_recalled_messages_do_not_make_a_search_read_on_and_on(talk: Talk) -> None:
+    oldest = await talk.say("Mei", "the oldest")
+    for _ in range(1300):
+        recalled = await talk.say("Mei", "said in error")
+        await talk.store.messages.recall(talk.key, recalled.message_id)
+    await talk.index()
+    finder = MessageFinder(talk.store, wall=lambda: NOW)
+    nothing = await finder.find(talk.key, MessageQuery())
+    assert nothing.records == ()
+    assert nothing.incomplete
+    found = await finder.find(talk.key, MessageQuery(words="oldest"))
+    assert [each.seq for each in found.records] == [oldest.seq]
+    assert not found.incomplete
+
+
+@pytest.mark.long
+async def test_a_list_of_the_newest_of_a_million_messages_does_not_read_the_whole_index(
+    talk: Talk,
+) -> None:
+    # The index has a million messages, of which only the newest are really stored.
+    talk.now = NOW - 60.0 * 1_001_000
+    index = talk.store.search_index
+    for start in range(0, 1_000_000, 40_000):
+        messages = [
+            IndexedMessage(number + 1, talk.now + 60.0 * number, 5, 0)
+            for number in range(start, start + 40_000)
+        ]
+        segment = SearchSegment(
+            id=0,
+            level=0,
+            start=start,
+            count=len(messages),
+            terms=5 * len(messages),
+            buckets=1,
+            first_seq=start + 1,
+            last_seq=start + len(messages),
+        )
+        await index.add_segment(talk.key, segment, {}, messages, changes_until=0)
+    while talk.store.messages.reserve() < 1_000_000:
+        pass
+    talk.now = NOW - 3600.0
+    for number in range(20):
+        await talk.say("Mei", f"new {number}")
+    newest = [f"new {number}" for number in range(19, 9, -1)]
+    date = datetime.fromtimestamp(NOW - 60.0 * 1_000_000, UTC).date().isoformat()
+    begun = time.process_time()
+    await index.block_table(talk.key, range(1_000_000 // BLOCK))
+    whole = time.process_time() - begun
+    for query in ({}, {"since": date}, {"until": "2100-01-01"}, {"who": "Mei", "since": date}):
+        begun = time.process_time()
+        assert await talk.find(**query) == newest
+        assert time.process_time() - begun < whole / 2, query
 
 
 async def test_another_chat_is_never_searched(kiln: Talk, store: Store) -> None:

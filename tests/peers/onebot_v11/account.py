@@ -43,6 +43,12 @@ class Account:
     calls."""
     takes_pieces: bool = True
     """True if the fake supports NapCat's ``upload_file_stream``."""
+    has_signs: bool = True
+    """True if the fake has NapCat's ``set_input_status`` and ``set_msg_emoji_like``."""
+    typed_to: list[str] = field(default_factory=list)
+    """The friends who were shown that the account is typing, in order."""
+    reactions: list[tuple[Any, str]] = field(default_factory=list)
+    """The messages to which the account reacted, each with the number of the emoji."""
     placed: dict[str, bytes] = field(default_factory=dict)
     """Files that were uploaded in pieces, by the paths that their uploaders received."""
     pieces: dict[str, dict[int, bytes]] = field(default_factory=dict)
@@ -239,6 +245,24 @@ class Account:
         _whole_number(params["user_id"])
 
     do_send_poke = do_send_like  # NapCat and LLOneBot have this action; the standard does not
+
+    def do_set_input_status(self, params: Json) -> Json:
+        if not self.has_signs:
+            raise UnknownAction("set_input_status")
+        _whole_number(params["event_type"])
+        if ("private", str(params["user_id"])) not in self.history:
+            raise LookupError("uid is empty")
+        self.typed_to.append(str(params["user_id"]))
+        return {"result": 0, "errMsg": ""}
+
+    def do_set_msg_emoji_like(self, params: Json) -> Json:
+        if not self.has_signs:
+            raise UnknownAction("set_msg_emoji_like")
+        self.do_get_msg(params)
+        if not str(params["emoji_id"]).isdecimal():
+            raise BadParameters(f"emoji_id {params['emoji_id']!r}: expected a number")
+        self.reactions.append((params["message_id"], str(params["emoji_id"])))
+        return {"result": 0, "errMsg": ""}
 
     def do_get_stranger_info(self, params: Json) -> Json:
         return {"user_id": number(params["user_id"]), "nickname": f"name of {params['user_id']}"}

@@ -12,6 +12,9 @@ Json = dict[str, Any]
 
 TEXT_UNITS = 4096
 CAPTION_UNITS = 1024
+CHAT_ACTIONS = ("typing", "upload_photo", "record_voice", "upload_voice", "upload_document")
+REACTIONS = frozenset("👍👎❤🔥🥰👏😁🤔🤯😱🎉🤩🙏👌🕊🤡🥱🥴😍🐳💯🤣⚡🏆👀🫡✍🤗")
+"""Some of the emoji of ``ReactionTypeEmoji``. Telegram refuses all others."""
 MEDIA = ("photo", "voice", "audio", "document", "video", "animation")
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -67,6 +70,8 @@ class Account:
         self.files: dict[str, Upload] = {}
         self.asking: list[tuple[int, int]] = []
         """The chats and people of requests to join that wait for an answer."""
+        self.reactions: dict[tuple[int, int], list[str]] = {}
+        """The bot's reactions to messages, by chat and message."""
         self._message_ids = itertools.count(1)
         self._update_ids = itertools.count(500_001)
         self._file_ids = itertools.count(1)
@@ -227,6 +232,33 @@ class Account:
         message["edit_date"] = int(time.time())
         return message
 
+    def do_sendChatAction(self, params: Json) -> bool:  # noqa: N802
+        if params["action"] not in CHAT_ACTIONS:
+            raise Refused("Bad Request: wrong parameter action in request")
+        self._chat_of(params)
+        return True
+
+    def do_setMessageReaction(self, params: Json) -> bool:  # noqa: N802
+        self._chat_of(params)
+        message = self.messages.get((int(params["chat_id"]), int(params["message_id"])))
+        if message is None:
+            raise Refused("Bad Request: message to react not found")
+        given = [each["emoji"] for each in params.get("reaction", ()) if each["type"] == "emoji"]
+        if len(given) > 1:
+            raise Refused("Bad Request: REACTIONS_TOO_MANY")
+        if any(emoji not in REACTIONS for emoji in given):
+            raise Refused("Bad Request: REACTION_INVALID")
+        self.reactions[int(params["chat_id"]), int(params["message_id"])] = given
+        return True
+
+    def _chat_of(self, params: Json) -> Json:
+        chat = self.chats.get(int(params["chat_id"]))
+        if chat is None:
+            raise Refused("Bad Request: chat not found")
+        if params.get("message_thread_id") is not None and not chat.get("is_forum"):
+            raise Refused("Bad Request: message thread not found")
+        return chat
+
     def do_deleteMessage(self, params: Json) -> bool:  # noqa: N802
         self._own(params)["deleted"] = True
         return True
@@ -254,8 +286,7 @@ class Account:
 
     def _sent(self, params: Json, content: Json) -> Json:
         chat_id = int(params["chat_id"])
-        if chat_id not in self.chats:
-            raise Refused("Bad Request: chat not found")
+        self._chat_of(params)
         message = {
             "message_id": next(self._message_ids),
             "from": self.me,
@@ -265,8 +296,6 @@ class Account:
         }
         thread = params.get("message_thread_id")
         if thread is not None:
-            if not self.chats[chat_id].get("is_forum"):
-                raise Refused("Bad Request: message thread not found")
             message |= {"message_thread_id": int(thread), "is_topic_message": True}
         reply = params.get("reply_parameters")
         if reply:

@@ -90,7 +90,7 @@ class TelegramPeer(LoopbackServer):
     @property
     def sends(self) -> list[Call]:
         """Messages and media that the platform accepted."""
-        return [c for c in self.calls if c.method.startswith("send") and c.result is not None]
+        return [c for c in self.calls if _is_message(c.method) and c.result is not None]
 
     async def until(self, condition: Callable[[], bool], within: float = 30) -> None:
         """Wait until a condition on the peer's state holds."""
@@ -175,7 +175,7 @@ class TelegramPeer(LoopbackServer):
 
     async def _answer(self, stream: SocketStream, call: Call) -> bool:
         waiting = self._answers.get(call.method) or (
-            self._answers.get("send") if call.method.startswith("send") else None
+            self._answers.get("send") if _is_message(call.method) else None
         )
         answer = waiting.popleft() if waiting else None
         body: Json
@@ -273,3 +273,9 @@ def _decoded(value: str) -> Any:
         except ValueError:
             return value
     return value
+
+
+def _is_message(method: str) -> bool:
+    """Return True if a method sends a message or a medium. `sendChatAction` only shows the typing
+    state."""
+    return method.startswith("send") and method != "sendChatAction"

@@ -9,8 +9,8 @@ from loguru import logger
 from nonebot.adapters import Bot
 from nonebot.drivers import Driver
 
-from nekro_core.api.adapter import Host
-from nekro_core.api.chat import Delivery, DeliveryState, Mention, Receipt
+from nekro_core.api.adapter import Host, SignRefused
+from nekro_core.api.chat import ChatKey, Delivery, DeliveryState, Mention, Receipt
 
 from ...bridge import CannotSend
 from ...outcome import outcome_of
@@ -21,7 +21,7 @@ from .calls import BotApiRefused, Json
 from .platform import Telegram
 from .polling import PollingAdapter
 from .reading import person_of
-from .writing import BotApiCall, call_for, edit_for
+from .writing import BotApiCall, call_for, edit_for, reaction_for, typing_for
 
 SEND_S = 50.0
 """Time limit for sending a message, in seconds. A file of 50 MB at 10 Mbit/s takes 40 s."""
@@ -31,10 +31,16 @@ longer, the message stays pending."""
 NAME_S = 5.0
 """Time limit for requesting a name, in seconds. Without a name, a mention shows the user id."""
 UNCHANGED = "message is not modified"
+FORBIDDEN = 403
+REFUSALS = (400, FORBIDDEN)
+"""With these status codes, Telegram refuses a typing state in this chat for good."""
+REACTION = "REACTION_"
+"""The error texts about an emoji that Telegram or this chat does not allow contain this."""
 
 
 class TelegramAdapter(RequestingUnisegAdapter):
-    """`RequestingUnisegAdapter` with `SupportsEditing`."""
+    """`RequestingUnisegAdapter` with `SupportsEditing`, `SupportsTyping` and
+    `SupportsReactions`."""
 
     def __init__(
         self,
@@ -56,11 +62,10 @@ class TelegramAdapter(RequestingUnisegAdapter):
     async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
         """Replace a message's text. If Telegram refuses because the text is unchanged, the edit
         counts as sent."""
-        account = await self._host.account_of(delivery.chat_key.instance)
-        bot = self._intake.bot(account or "")
-        if bot is None:
-            reason = f"account {account} is not connected"
-            return Receipt(state=DeliveryState.PENDING, reason=reason)
+        try:
+            bot = await self._connected_bot(delivery.chat_key)
+        except ConnectionError as error:
+            return Receipt(state=DeliveryState.PENDING, reason=str(error))
         try:
             with anyio.fail_after(self._send_s):
                 await self._call(bot, edit_for(message_id, delivery, self._names))
@@ -71,6 +76,37 @@ class TelegramAdapter(RequestingUnisegAdapter):
             if not isinstance(error, BotApiRefused) or UNCHANGED not in error.words:
                 return outcome_of(error)
         return Receipt(state=DeliveryState.SENT, message_id=message_id)
+
+    async def show_typing(self, chat_key: ChatKey, *, typing: bool) -> None:
+        """Show that the bot is typing, for 5 s or until its next message. See `SupportsTyping`.
+        Telegram cannot end it earlier."""
+        bot = await self._connected_bot(chat_key)
+        if not typing:
+            return
+        try:
+            await self._call_unless_quiet(bot, typing_for(chat_key))
+        except BotApiRefused as error:
+            if error.status_code in REFUSALS:
+                raise SignRefused(str(error)) from error
+            raise
+
+    async def react(self, chat_key: ChatKey, message_id: str, emoji: str) -> None:
+        """Set the bot's reaction to a message. See `SupportsReactions`."""
+        bot = await self._connected_bot(chat_key)
+        try:
+            await self._call_unless_quiet(bot, reaction_for(chat_key, message_id, emoji))
+        except BotApiRefused as error:
+            if error.status_code == FORBIDDEN or REACTION in error.words:
+                raise SignRefused(str(error)) from error
+            raise
+
+    async def _call_unless_quiet(self, bot: Bot, call: BotApiCall) -> None:
+        """Make a call that is not worth a wait. While the rate limit allows no call, raise the
+        refusal that said so, and let the messages have the next call."""
+        until, refusal = self._quiet.get((bot.self_id, call.params["chat_id"]), (0.0, None))
+        if refusal is not None and until > self._clock():
+            raise refusal
+        await self._call(bot, call)
 
     async def _learn_names(self, bot: Bot, delivery: Delivery) -> None:
         """Request the names of mentioned people who have not written since the start."""

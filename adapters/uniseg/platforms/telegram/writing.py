@@ -36,6 +36,8 @@ UPLOAD_BYTES = 50 * 1024 * 1024
 EDIT_EVERY_S = 3.0
 """Minimum seconds between two edits. Telegram accepts about 20 messages and edits in a minute for a
 group."""
+TYPING_S = 5.0
+"""Telegram shows that a bot is typing for so many seconds, or until its next message."""
 GIF = "image/gif"
 
 
@@ -52,6 +54,8 @@ CAPABILITIES = Capabilities(
     measure=units,
     images_per_call=10,
     edit_every_s=EDIT_EVERY_S,
+    typing_s=TYPING_S,
+    reactions=True,
     voice=VoiceLimits(formats=("ogg", "mp3", "m4a"), max_bytes=UPLOAD_BYTES),
     picture=PictureLimits(
         types=("image/jpeg", "image/png", "image/webp", "image/gif"),
@@ -109,6 +113,18 @@ def edit_for(message_id: str, delivery: Delivery, names: Mapping[str, str]) -> B
     text, entities = text_and_entities(delivery.segments, names)
     params = {"chat_id": _chat(delivery.chat_key), "message_id": _number(message_id), "text": text}
     return BotApiCall("editMessageText", params | _formed("entities", entities))
+
+
+def typing_for(key: ChatKey) -> BotApiCall:
+    """Write the call that shows that the bot is typing."""
+    return BotApiCall("sendChatAction", {**_where(key), "action": "typing"})
+
+
+def reaction_for(key: ChatKey, message_id: str, emoji: str) -> BotApiCall:
+    """Write the call that sets the bot's only reaction to a message. Raises `CannotSend`."""
+    reaction = [{"type": "emoji", "emoji": emoji}]
+    params = {"chat_id": _chat(key), "message_id": _number(message_id), "reaction": reaction}
+    return BotApiCall("setMessageReaction", params)
 
 
 def text_and_entities(segments: Segments, names: Mapping[str, str]) -> tuple[str, list[Json]]:

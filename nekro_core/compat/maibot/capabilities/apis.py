@@ -25,7 +25,7 @@ PluginApi = tuple[MaiBotPlugin, MaiBotComponent]
 
 
 async def call_api(call: CapabilityCall) -> Answer:
-    """``api.call``: calls a public API of another plugin, any API of the plugin itself, or an
+    """``api.call``: calls a public API of another plugin, any API of the calling plugin, or an
     action of OneBot (``adapter.napcat.*``)."""
     found = _named_api(call)
     given = call.args.get("args")
@@ -86,9 +86,9 @@ def _named_api(call: CapabilityCall) -> PluginApi | OneBotApi:
     """Find the API that ``api_name`` names, with its full name (``plugin_id.name``) or its short
     name.
 
-    A short name is looked up in the plugin's own APIs, then in the APIs of other plugins, then in
-    those of the bot's OneBot adapter. Raises `CapabilityError`, also if several other plugins have
-    the short name.
+    A short name is looked up in the calling plugin's own APIs, then in the APIs of other plugins,
+    then in those of the bot's OneBot adapter. Raises `CapabilityError` if there is no API with this
+    name that the plugin may call, or if several other plugins have an API with this short name.
     """
     wanted, version = call.text("api_name", needed=True), call.text("version")
     short: list[PluginApi] = []

@@ -62,6 +62,8 @@ class Discord(Peer):
     def answer(self, request: Request) -> Any:
         if request.url.path.endswith("/users/@me/channels"):
             return {"id": "444", "type": 1}
+        if request.url.path.endswith("/typing") or "/reactions/" in request.url.path:
+            return Response(204)
         return message("sent", id="6001", author=SELF)
 
     async def event(self, kind: str, data: dict[str, Any]) -> None:
@@ -89,4 +91,10 @@ class Discord(Peer):
         await self.event("MESSAGE_CREATE", message(text, id=message_id, **IN_SERVER))
 
     def seen(self) -> list[str]:
-        return [request.json["content"] for request in self.bench.driver.requests]
+        shown: list[str] = []
+        for request in self.bench.driver.requests:
+            if request.method == "PATCH":
+                shown[-1] = request.json["content"]
+            elif request.url.path.endswith("/messages"):
+                shown.append(request.json["content"])
+        return shown

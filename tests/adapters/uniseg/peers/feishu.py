@@ -82,5 +82,14 @@ class Feishu(Peer):
         await self.tell({"text": text}, message_id=message_id)
 
     def seen(self) -> list[str]:
-        sent = [r.json for r in self.bench.driver.requests if r.url.path.endswith("/messages")]
-        return [json.loads(body["content"])["text"].replace("\u200b", "") for body in sent]
+        shown: list[str] = []
+        for request in self.bench.driver.requests:
+            if request.method == "PUT":
+                shown[-1] = _text(request)
+            elif request.url.path.endswith("/messages"):
+                shown.append(_text(request))
+        return shown
+
+
+def _text(request: Request) -> str:
+    return json.loads(request.json["content"])["text"].replace("\u200b", "")

@@ -409,7 +409,7 @@ async def test_a_reply_to_a_deleted_message_is_sent(bot: Bench, peer: TelegramPe
          DeliveryState.PENDING),
     ],
 )  # fmt: skip
-async def test_the_answer_decides_the_state_of_a_send(
+async def test_the_answer_of_the_bot_api_decides_the_state_of_a_delivery(
     bot: Bench, peer: TelegramPeer, answer: Any, state: DeliveryState
 ) -> None:
     peer.answer("sendMessage", answer)

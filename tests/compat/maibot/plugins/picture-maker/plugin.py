@@ -1,5 +1,5 @@
-"""Makes pictures. It returns content items to the model, has an action of the older kind, and
-imports a helper module."""
+"""Makes pictures. It has a tool that returns content items to the model. It also has an `Action`,
+which is MaiBot's older form of a tool, and imports a helper module."""
 
 from base64 import b64encode
 

@@ -1,0 +1,236 @@
+"""Computes the features of messages from which a search makes their order.
+
+A feature is a number about a question and a message: for example how well the words of the message
+before fit, or whether the question asks for a time and the message has one. The score of a message
+is the sum of its features, each multiplied by its weight. ``ranking_weights.toml`` has the weights;
+``python -m tests.memory.learn_ranking --write`` learns them from conversations.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TypeAlias
+
+from nekro_core.memory.search.answers import MESSAGE_TRAITS, asked_for
+from nekro_core.memory.search.dates import Span
+from nekro_core.memory.search.neighbourhood import AFTER, BEFORE, Neighbourhood
+from nekro_core.memory.search.question import SearchQuestion
+from nekro_core.memory.search.ranking import WeightedTerm, saturated
+from nekro_core.memory.search.word_hits import Floats, Positions
+from nekro_core.system.arrays import NDArray, np
+
+_BEFORE = range(-8, -2)
+"""The messages that `similar_before` covers."""
+_BEST_AROUND = range(-8, 3)
+_COVERED = {
+    "words_within_2": range(-2, 2),
+    "words_within_8": range(-8, 5),
+    "words_within_10": range(-10, 7),
+}
+"""Features that count the terms of the question that the message or one of those around it has:
+distances from the message."""
+_ALL_POWER = 4
+"""The feature `words_all` is the share of the question that the message has, to this power: 1 for
+all terms, and little for half of them."""
+_LEAST_SCORE = 3.0
+"""Scores of words are divided by the best of them, but at least by this number: about the score of
+a message with one rare term. If no message fits well, no message must get a high number."""
+_SAID_ABOUT_S = 4 * 86_400.0
+"""Seconds before and after a time that the question names, for the feature `time_near`."""
+
+Matrix: TypeAlias = "NDArray[np.float32]"
+
+
+class _Places:
+    """Reads numbers about the messages around some messages.
+
+    Args:
+        found: The data of the messages and of those around them.
+        places: The positions of the messages.
+    """
+
+    def __init__(self, found: Neighbourhood, places: Positions) -> None:
+        self._indices = found.around(places)
+
+    def at(self, values: NDArray[np.float32], distance: int) -> Floats:
+        """Return the values of the messages at this distance; 0 where there is none. ``values`` has
+        a number for each message of ``found``."""
+        return np.asarray(self.all(values, range(distance, distance + 1))[0], np.float32)
+
+    def all(self, values: NDArray[np.float32], distances: range) -> Matrix:
+        """Return a row for each distance."""
+        indices = self._indices[BEFORE + distances.start : BEFORE + distances.stop]
+        return np.asarray(np.append(values, np.float32(0))[indices], np.float32)
+
+
+def features_of(
+    question: SearchQuestion,
+    terms: Sequence[WeightedTerm],
+    found: Neighbourhood,
+    places: Positions,
+    cosines: tuple[Floats, NDArray[np.bool_]] | None,
+    *,
+    total: int,
+    mean_length: float,
+) -> Mapping[str, Floats]:
+    """Compute the features of messages.
+
+    Args:
+        question: The question.
+        terms: The terms of the question that messages have.
+        found: The data of the messages and of those around them.
+        places: The positions of the messages.
+        cosines: The similarity of the question and each message of ``found``, and whether it is
+            known; None if the meaning is not compared.
+        total: The number of positions of the chat.
+        mean_length: The mean number of terms of a message.
+    """
+    around = _Places(found, places)
+    own = found.index_of(places)
+    features = _of_words(terms, found, around, found.lengths[own], mean_length)
+    if cosines is not None:
+        features |= _of_meaning(*cosines, own, around)
+    return features | _of_answers(question, found, places, around, total, mean_length)
+
+
+def _of_words(
+    terms: Sequence[WeightedTerm],
+    found: Neighbourhood,
+    around: _Places,
+    lengths: NDArray[np.uint8],
+    mean_length: float,
+) -> dict[str, Floats]:
+    size, long = len(lengths), lengths.astype(np.float32)
+    names = ("own", "near", "before", "long_before", "related", "related_near", *_COVERED)
+    sums = {name: np.zeros(size, np.float32) for name in names}
+    author, share, whole = np.zeros(size, np.float32), np.zeros(size, np.float32), 0.0
+    reach = range(-BEFORE, AFTER + 1)
+    for term in terms:
+        rows = around.all(_counts(term, found.positions), reach)
+        count = dict(zip(reach, rows, strict=True))
+        if term.of_author:
+            author = np.maximum(author, term.weight * count[0])
+            continue
+        beside, further = count[-1] + count[1], count[-2] + count[2]
+        if term.related:
+            parts = {"related": count[0], "related_near": beside + 0.5 * further}
+        else:
+            whole += term.weight
+            share += np.float32(term.weight) * (count[0] > 0)
+            far = count[-4] + count[-3] + further + count[3] + count[4]
+            parts = {
+                "own": count[0],
+                "near": 1.5 * count[0] + 0.5 * beside + 0.2 * far,
+                "before": count[-1],
+                "long_before": count[-3] + count[-4],
+            }
+            for name, distances in _COVERED.items():
+                some = rows[distances.start - reach.start : distances.stop - reach.start]
+                sums[name] += np.float32(term.weight) * (some > 0).any(axis=0)
+        for name, each in parts.items():
+            sums[name] += np.float32(term.weight) * saturated(each, long, mean_length)
+    best = max(float(sums["near"].max(initial=0.0)), _LEAST_SCORE)
+    return {
+        "author_named": author,
+        "words_all": (share / np.float32(max(whole, 1e-6))) ** _ALL_POWER,
+        **{f"words_{name.removeprefix('words_')}": each / best for name, each in sums.items()},
+    }
+
+
+def _counts(term: WeightedTerm, positions: Positions) -> NDArray[np.float32]:
+    """Return how often each of these messages has the term."""
+    hits = term.hits
+    at = np.searchsorted(hits.positions, positions)
+    at[at == len(hits.positions)] = 0
+    often = np.where(hits.positions[at] == positions, hits.postings[at] >> 8 & 15, 0)
+    return often.astype(np.float32)
+
+
+def _of_meaning(
+    cosines: Floats, known: NDArray[np.bool_], own: NDArray[np.int64], around: _Places
+) -> dict[str, Floats]:
+    """Compare with the mean of the messages, which gets 0, and with the best, which gets 1. An
+    unknown similarity counts as the mean."""
+    of_own = cosines[own][known[own]]
+    mean = float(of_own.mean()) if len(of_own) else 0.0
+    best = float(of_own.max()) - mean if len(of_own) else 0.0
+    above = np.where(known, (cosines - mean) / max(best, 1e-6), 0).astype(np.float32)
+    return {
+        "similar_own": around.at(above, 0),
+        "similar_1_before": around.at(above, -1),
+        "similar_2_before": around.at(above, -2),
+        "similar_1_after": around.at(above, 1),
+        "similar_2_after": around.at(above, 2),
+        "similar_before": around.all(above, _BEFORE).mean(axis=0),
+        "similar_best": around.all(above, _BEST_AROUND).max(axis=0),
+    }
+
+
+def _of_answers(
+    question: SearchQuestion,
+    found: Neighbourhood,
+    places: Positions,
+    around: _Places,
+    total: int,
+    mean_length: float,
+) -> dict[str, Floats]:
+    own = found.index_of(places)
+    has = {
+        name: (found.traits[own] >> bit & 1).astype(np.float32)
+        for bit, name in enumerate(MESSAGE_TRAITS)
+    }
+    number = np.maximum(has["digit"], has["number_word"])
+    wants = {name: np.float32(1) for name in asked_for(question.text)}
+
+    def wanted(name: str, what: Floats) -> Floats:
+        return wants.get(name, np.float32(0)) * what
+
+    lengths = np.log1p(found.lengths[own].astype(np.float32)) / np.log1p(np.float32(mean_length))
+    times = found.times[own]
+    age = (places / max(total, 1)).astype(np.float32)
+    asks = (found.traits & 1).astype(np.float32)
+    return {
+        "length": np.minimum(lengths, np.float32(1.5)),
+        "asks": has["question"],
+        "answers": around.at(asks, -1),
+        "digit": has["digit"],
+        "time_named": within(times, question.spans).astype(np.float32),
+        "time_near": within(times, question.spans, _SAID_ABOUT_S).astype(np.float32),
+        "money_for_money": wanted("money", has["money"]),
+        "digit_for_money": wanted("money", has["digit"]),
+        "number_for_amount": wanted("amount", number),
+        "time_for_time": wanted("time", has["time"]),
+        "number_for_time": wanted("time", number),
+        "place_for_place": wanted("place", has["place"]),
+        "name_for_person": np.maximum(wanted("place", has["name"]), wanted("person", has["name"])),
+        "reason_for_reason": wanted("reason", has["reason"]),
+        "early_for_earlier": wanted("earlier", 1 - age),
+        "late_for_later": wanted("later", age),
+    }
+
+
+def within(
+    times: NDArray[np.float64], spans: Sequence[Span], more: float = 0.0
+) -> NDArray[np.bool_]:
+    """Return whether each time is in one of the spans, or at most ``more`` seconds away."""
+    found = np.zeros(len(times), np.bool_)
+    for since, until in spans:
+        found |= (times >= since - more) & (times < until + more)
+    return found
+
+
+def scores_of(features: Mapping[str, Floats], weights: Mapping[str, float]) -> Floats:
+    """Return the scores of the messages."""
+    parts = [np.float32(weights[name]) * each for name, each in features.items()]
+    return np.asarray(np.sum(parts, axis=0), np.float32)
+
+
+@cache
+def ranking_weights(*, meaning: bool) -> Mapping[str, float]:
+    """Return the weight of each feature, for a search with or without meaning."""
+    text = (files("nekro_core.memory.search") / "ranking_weights.toml").read_text("utf-8")
+    weights: dict[str, float] = tomllib.loads(text)["with_meaning" if meaning else "by_words"]
+    return weights

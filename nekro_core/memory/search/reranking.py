@@ -1,0 +1,169 @@
+"""Orders the messages with the best words by all their features, meaning among them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from nekro_core.chat import ChatKey
+from nekro_core.memory.search.features import features_of, ranking_weights, scores_of
+from nekro_core.memory.search.indexer import terms_in
+from nekro_core.memory.search.meaning import MessageVectors, cosines_of, encoded_text
+from nekro_core.memory.search.neighbourhood import Neighbourhood, neighbourhood_of, put_signs
+from nekro_core.memory.search.question import SearchQuestion
+from nekro_core.memory.search.ranking import Ranked, WeightedTerm
+from nekro_core.memory.search.word_hits import ChatView, Floats, Positions
+from nekro_core.store import Store
+from nekro_core.system.arrays import NDArray, np
+
+_COMPARED = 1000
+_COMPARED_IN_LARGE = 100
+"""Number of messages with the best words that are ordered: `_COMPARED` in chats with up to `_SMALL`
+messages, `_COMPARED_IN_LARGE` in larger chats."""
+_SMALL = 5000
+"""In a chat with at most this many messages, a search lets the sentence encoder encode messages
+that are not encoded yet. In a larger chat, only the background task encodes messages."""
+_ENCODED_AT_ONCE = 32
+_ENCODE_S = 1.0
+"""Seconds after which a search does not let the encoder encode more messages. On an idle machine,
+this is enough for 400 messages."""
+_MEANS_THE_SAME = 0.25
+"""If no message has a word of the question, messages are found if the similarity of the most
+similar one is at least this. Then, as after a hit by words, the others follow in their order: in
+trials a line without any word of the question, and not similar to it, was often the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFeatures:
+    """Messages and their features.
+
+    Attributes:
+        positions: The positions of the messages in the chat.
+        seqs: Their sequence numbers in the store.
+        fits: Whether each message may be found.
+        features: The features by name (`features.features_of`).
+        meaning: Whether the meaning was compared.
+    """
+
+    positions: Positions
+    seqs: NDArray[np.int64]
+    fits: NDArray[np.bool_]
+    features: Mapping[str, Floats]
+    meaning: bool
+
+
+class Reranking:
+    """Orders messages.
+
+    Args:
+        store: The store.
+        vectors: Encodes texts; None to compare words alone.
+        clock: A monotonic clock.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        vectors: MessageVectors | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._vectors = vectors
+        self._clock = clock
+        self._with_vectors: set[ChatKey] = set()
+
+    def compares(self, view: ChatView) -> bool:
+        """Whether an earlier search found vectors in this chat, which is a large one."""
+        return view.chat_key in self._with_vectors
+
+    async def order(
+        self, view: ChatView, question: SearchQuestion, terms: Sequence[WeightedTerm], best: Ranked
+    ) -> Positions:
+        """Return the positions of the messages that fit the question, best first.
+
+        Args:
+            view: The chat.
+            question: The question.
+            terms: The terms of the question that messages have.
+            best: The messages with the best words, best first.
+        """
+        ranked = await self.features(view, question, terms, best)
+        if ranked is None:
+            return np.zeros(0, np.int64)
+        scores = scores_of(ranked.features, ranking_weights(meaning=ranked.meaning))
+        order = np.argsort(-scores, kind="stable")
+        return ranked.positions[order[ranked.fits[order]]]
+
+    async def features(
+        self, view: ChatView, question: SearchQuestion, terms: Sequence[WeightedTerm], best: Ranked
+    ) -> MessageFeatures | None:
+        """Compute the features of messages; None if there are none. For the arguments see
+        `order`."""
+        most = _COMPARED if view.total <= _SMALL else _COMPARED_IN_LARGE
+        places, fits = best.positions[:most], best.scores[:most] > 0
+        if not len(places):
+            return None
+        found = await neighbourhood_of(self._store, view, places, self._vectors)
+        query = await self._query(view, question, found, places)
+        cosines: tuple[Floats, NDArray[np.bool_]] | None = None
+        if query is not None:
+            known = np.asarray(found.signs.any(axis=1), np.bool_)
+            cosines = np.where(known, cosines_of(query, found.signs), np.float32(0)), known
+            if fits.any() or float(cosines[0].max()) >= _MEANS_THE_SAME:
+                fits = np.ones_like(fits)
+        features = features_of(
+            question, terms, found, places, cosines, total=view.total, mean_length=view.mean_length
+        )
+        seqs = found.seqs[found.index_of(places)]
+        return MessageFeatures(places, seqs, fits, features, cosines is not None)
+
+    async def _query(
+        self, view: ChatView, question: SearchQuestion, found: Neighbourhood, places: Positions
+    ) -> NDArray[np.float32] | None:
+        """Return the vector of the question; None if no message has a vector, or if the encoder
+        cannot be used."""
+        if self._vectors is None or not question.text.strip():
+            return None
+        own = found.index_of(places)
+        if view.total <= _SMALL:
+            missing = [index for index in own.tolist() if not found.signs[index].any()]
+            return await self._encode(view, question, found, missing)
+        if found.signs[own].any():
+            self._with_vectors.add(view.chat_key)
+            return await self._vectors.query(question.text)
+        return None
+
+    async def _encode(
+        self, view: ChatView, question: SearchQuestion, found: Neighbourhood, missing: Sequence[int]
+    ) -> NDArray[np.float32] | None:
+        """Compute the vector of the question, and the vectors of messages until `_ENCODE_S` have
+        passed. Return the vector of the question; None if the encoder cannot be used."""
+        assert self._vectors is not None
+        texts = await self._texts(view, found, missing)
+        until = self._clock() + _ENCODE_S
+        query: NDArray[np.float32] | None = None
+        for begin in range(0, max(len(texts), 1), _ENCODED_AT_ONCE):
+            some = texts[begin : begin + _ENCODED_AT_ONCE]
+            encoded = await self._vectors.encode(question.text, [text for _, text in some])
+            if encoded is None:
+                return query
+            query, signs = encoded
+            put_signs(found, [index for index, _ in some], signs)
+            if self._clock() >= until:
+                break
+        return query
+
+    async def _texts(
+        self, view: ChatView, found: Neighbourhood, indices: Sequence[int]
+    ) -> list[tuple[int, str]]:
+        """Return the texts of messages, with their indices. Messages without words are left out."""
+        texts: dict[int, str] = {
+            each.seq: encoded_text(each.name, each.found.text) for each in view.loose
+        }
+        seqs = {index: int(found.seqs[index]) for index in indices}
+        stored = [seq for seq in seqs.values() if seq not in texts]
+        for row in await self._store.messages.rows_numbered(stored):
+            texts[row["seq"]] = encoded_text(row["user_name"], terms_in(row).text)
+        return [(index, texts[seq]) for index, seq in seqs.items() if texts.get(seq)]
