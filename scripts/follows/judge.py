@@ -21,7 +21,6 @@ from nekro_core.agent.participation.addressee import AddresseeModel
 from nekro_core.agent.participation.conversation import Conversation
 from nekro_core.agent.participation.facts import collect_facts
 from nekro_core.agent.participation.features import (
-    TALK_FEATURES,
     elsewhere_numbers,
     line_numbers,
     person_numbers,
@@ -64,9 +63,7 @@ def _of_all(model: AddresseeModel, conversation: Conversation, line: Any) -> dic
     people = person_numbers(conversation, line, facts)
     if not people:
         return {}
-    likely = model.aims.probabilities(
-        [[*of_line, *numbers[: len(TALK_FEATURES)]] for numbers in people.values()]
-    )
+    likely = model.aims.probabilities([[*of_line, *numbers] for numbers in people.values()])
     (continues,) = model.continues.probabilities([[*of_line, max(likely), sum(likely)]])
     elsewhere = elsewhere_numbers(likely, continues)
     rows = [

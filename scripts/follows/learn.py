@@ -3,9 +3,10 @@
 
 FOLDER has the folders ``train`` and ``dev`` of the corpus (see `irc`). Every person of the corpus
 stands in for the bot. Three sets of boosted trees are learnt one after another, because each set
-uses the answers of the earlier sets. For a line from which trees were learnt, these answers come
-from trees that were learnt without the line's file. The result is `addressee.json`; `judge.py`
-measures how good it is.
+uses the answers of the earlier sets. The first set also uses its own answers for the lines before.
+These come from teacher trees while it is learnt, which do without them and are not kept. For a line
+from which trees were learnt, all these answers come from trees that were learnt without the line's
+file. The result is `addressee.json`; `judge.py` measures how good it is.
 
 This needs lightgbm and scikit-learn, which the bot itself does not need.
 """
@@ -14,7 +15,6 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from multiprocessing import Pool
 from pathlib import Path
@@ -24,29 +24,20 @@ import lightgbm
 import numpy as np
 from irc import Day, read_folder
 from judge import report, threshold_for
-from numpy.typing import NDArray
+from rows import (
+    FOLDS,
+    TEACHER,
+    Examples,
+    continuing,
+    later_examples,
+    teacher_examples,
+    with_continuing,
+)
 
 from nekro_core.agent.participation import addressee
 from nekro_core.agent.participation.addressee import AIMS, CONTINUES, GOES
-from nekro_core.agent.participation.conversation import AimedLine, Conversation
-from nekro_core.agent.participation.facts import collect_facts
-from nekro_core.agent.participation.features import (
-    LINE_FEATURES,
-    TALK_FEATURES,
-    elsewhere_numbers,
-    line_numbers,
-    person_numbers,
-)
 from nekro_core.agent.participation.trees import BoostedTrees
 
-FOLDS = 3
-WARM_UP = 100
-"""For this many lines before the first annotated line, the first trees estimate whom the line
-answers."""
-KEPT = 0.15
-"""For most people, it is plain that a line is not addressed to them. Only this share of these
-examples is used for learning, and each has a correspondingly higher weight."""
-KEPT_PLAUSIBLE = 0.6
 PRECISION = 0.85
 """The threshold is the lowest probability for which this is true: of the lines with a higher
 probability, at least this share is really addressed to the bot."""
@@ -62,158 +53,53 @@ CONTINUES_TREES = {
     "learning_rate": 0.08, "num_leaves": 8, "max_depth": 5,
     "min_data_in_leaf": 60, "feature_fraction": 0.5,
 }  # fmt: skip
-GOES_TREES = {
-    "learning_rate": 0.05, "num_leaves": 16, "max_depth": 7,
-    "min_data_in_leaf": 60, "feature_fraction": 0.35,
-}  # fmt: skip
+GOES_TREES: tuple[dict[str, Any], ...] = tuple(
+    {"learning_rate": 0.05, "max_depth": 7, "min_data_in_leaf": 60, **each}
+    for each in (
+        {"num_leaves": 16, "feature_fraction": 0.35},
+        {"num_leaves": 16, "feature_fraction": 0.2, "seed": 3},
+        {"num_leaves": 12, "feature_fraction": 0.25, "seed": 7},
+    )
+)
+"""The third trees are learnt three times, each time with other random choices. The mean of the
+logits is better than each of them."""
+AT_ONCE = 5000
+"""Number of rows that are evaluated at once: 900 trees need 30 kB of memory for each row."""
 AIMS_ROUNDS, CONTINUES_ROUNDS, GOES_ROUNDS = 120, 60, 300
 
+Trees = list[Any]
+"""Trees in the form in which they are written to the file."""
 
-@dataclass
-class Examples:
-    """Rows of features. Each row has the right answer, a weight, and the number of its file."""
 
-    rows: NDArray[np.float32]
-    true: NDArray[np.bool_]
-    weights: NDArray[np.float32]
-    files: NDArray[np.int32]
-
-    @classmethod
-    def joined(
-        cls, each: Sequence[tuple[list[list[float]], list[bool], list[float]]]
-    ) -> "Examples":
-        """Join the examples of the files."""
-        return cls(
-            np.concatenate([np.array(rows, np.float32) for rows, _, _ in each if rows]),
-            np.concatenate([np.array(true, np.bool_) for _, true, _ in each]),
-            np.concatenate([np.array(weights, np.float32) for _, _, weights in each]),
-            np.concatenate([np.full(len(true), at) for at, (_, true, _) in enumerate(each)]),
+def trees_of(
+    examples: Examples,
+    columns: Sequence[str],
+    rounds: int,
+    how: Sequence[dict[str, Any]],
+    without: int | None = None,
+) -> Trees:
+    """Learn trees from all files, or from the files that are not in the fold ``without``. If
+    there are several ways, return the trees of all; their sum is the mean of the ways."""
+    used = examples.files % FOLDS != without if without is not None else examples.files >= 0
+    trees: Trees = []
+    for each in how:
+        data = lightgbm.Dataset(
+            examples.rows[used], examples.true[used], weight=examples.weights[used]
         )
-
-    def learn(
-        self, columns: Sequence[str], how: dict[str, Any], rounds: int, without: int | None = None
-    ) -> BoostedTrees:
-        """Learn trees from all files, or from the files that are not in the fold ``without``."""
-        return read_trees(self.learnt(columns, how, rounds, without), columns)
-
-    def learnt(
-        self, columns: Sequence[str], how: dict[str, Any], rounds: int, without: int | None = None
-    ) -> list[Any]:
-        """Learn trees and return them in the form in which they are written to the file."""
-        used = self.files % FOLDS != without if without is not None else self.files >= 0
-        data = lightgbm.Dataset(self.rows[used], self.true[used], weight=self.weights[used])
-        booster = lightgbm.train({**SHARED, **how}, data, rounds)
-        dumped = booster.dump_model()
+        dumped = lightgbm.train({**SHARED, **each}, data, rounds).dump_model()
         assert dumped["max_feature_idx"] + 1 == len(columns)
-        return [_tree(each["tree_structure"]) for each in dumped["tree_info"]]
+        trees += [_tree(one["tree_structure"], 1 / len(how)) for one in dumped["tree_info"]]
+    return trees
 
 
-def read_trees(trees: list[Any], columns: Sequence[str]) -> BoostedTrees:
-    """Make trees that can be evaluated. ``trees`` has them in the form of the file."""
-    return BoostedTrees.read(trees, len(columns))
-
-
-def _tree(node: dict[str, Any]) -> Any:
+def _tree(node: dict[str, Any], share: float) -> Any:
+    """Write a tree in the form of the file, its values multiplied by ``share``."""
     if "leaf_value" in node:
-        return round(node["leaf_value"], 4)
+        return round(node["leaf_value"] * share, 4)
     # LightGBM reads a missing value as 0, so a threshold beside 0 has many digits.
     threshold = float(f"{node['threshold']:.4g}")
-    below, above = _tree(node["left_child"]), _tree(node["right_child"])
+    below, above = _tree(node["left_child"], share), _tree(node["right_child"], share)
     return [node["split_feature"], threshold, below, above]
-
-
-def aims_examples(job: tuple[int, Day]) -> tuple[list[list[float]], list[bool], list[float]]:
-    """Return the examples for the first trees: for each annotated line and person nearby, whether
-    the line answers one of the person's lines."""
-    seed, day = job
-    random = np.random.default_rng(seed)
-    rows, true, weights = [], [], []
-    conversation = Conversation()
-    for number, line in day.lines.items():
-        if number in day.links:
-            facts, answered = collect_facts(conversation, line), day.answered(number)
-            of_line = line_numbers(conversation, line, facts)
-            for who, numbers in person_numbers(conversation, line, facts).items():
-                person = facts.people[who]
-                plausible = person.named_speaker or person.named_by_speaker or person.order < 3
-                share = KEPT_PLAUSIBLE if plausible else KEPT
-                if who in answered or random.random() < share:
-                    rows.append([*of_line, *numbers[: len(TALK_FEATURES)]])
-                    true.append(who in answered)
-                    weights.append(1.0 if who in answered else 1 / share)
-        conversation.add(AimedLine(line))
-    return rows, true, weights
-
-
-def later_examples(
-    aims: Sequence[BoostedTrees], job: tuple[int, Day]
-) -> tuple[list[list[float]], list[bool], list[float]]:
-    """Return the examples for the third trees: for each annotated line and person nearby whom the
-    line does not name, whether the line answers one of the person's lines. ``aims`` has the first
-    trees, one set for each fold.
-
-    A column is the probability that the line continues a line of its own speaker. The second trees,
-    which are not learnt yet, will compute it. Until then the column is 1 if the line continues a
-    line of its own speaker, and 0 otherwise.
-    """
-    fold, day = job
-    random = np.random.default_rng(fold)
-    rows: list[list[float]] = []
-    true: list[bool] = []
-    weights: list[float] = []
-    conversation, begins = Conversation(), min(day.links) - WARM_UP
-    of_aims = aims[fold % len(aims)]
-    for number, line in day.lines.items():
-        if number < begins:
-            conversation.add(AimedLine(line, dict.fromkeys(line.named, 1.0)))
-            continue
-        facts = collect_facts(conversation, line)
-        of_line = line_numbers(conversation, line, facts)
-        people = person_numbers(conversation, line, facts)
-        likely = of_aims.probabilities(
-            [[*of_line, *numbers[: len(TALK_FEATURES)]] for numbers in people.values()]
-        )
-        if number in day.links and people:
-            answered = day.answered(number)
-            elsewhere = elsewhere_numbers(likely, float(line.speaker in answered))
-            for at, (who, numbers) in enumerate(people.items()):
-                if who in line.named:
-                    continue
-                share = KEPT_PLAUSIBLE if likely[at] > 0.03 else KEPT
-                if who in answered or random.random() < share:
-                    rows.append([*of_line, *numbers, *elsewhere[at]])
-                    true.append(who in answered)
-                    weights.append(1.0 if who in answered else 1 / share)
-        kept = {who: each for who, each in zip(people, likely, strict=True) if each > 0.03}
-        conversation.add(AimedLine(line, kept))
-    return rows, true, weights
-
-
-def continuing(third: Examples) -> Examples:
-    """Make the examples for the second trees, one for each line, from the examples for the third
-    trees."""
-    lines, (likely, _, other, together, _) = (
-        third.rows[:, : len(LINE_FEATURES)],
-        third.rows[:, -5:].T,
-    )
-    rows = np.column_stack([lines, np.maximum(likely, other), likely + together])
-    first = np.ones(len(rows), np.bool_)
-    first[1:] = (lines[1:] != lines[:-1]).any(axis=1)
-    return Examples(
-        rows[first], third.rows[first, -1] > 0, np.ones(first.sum(), np.float32), third.files[first]
-    )
-
-
-def with_continuing(third: Examples, trees: Sequence[BoostedTrees]) -> None:
-    """Write into the examples the probability that each line continues a line of its own
-    speaker."""
-    for fold, each in enumerate(trees):
-        at = third.files % FOLDS == fold
-        likely, other, together = third.rows[at, -5], third.rows[at, -3], third.rows[at, -2]
-        rows = np.column_stack(
-            [third.rows[at, : len(LINE_FEATURES)], np.maximum(likely, other), likely + together]
-        )
-        third.rows[at, -1] = each.probabilities(rows)
 
 
 def main() -> None:
@@ -229,33 +115,43 @@ def main() -> None:
     options = parser.parse_args()
     days = [*enumerate(read_folder(options.data / "train", options.every))]
 
-    def folds(examples: Examples, *how: Any) -> list[BoostedTrees]:
-        return [examples.learn(*how, without=fold) for fold in range(FOLDS)]
+    def all_of(make: Callable[[tuple[int, Day]], Any]) -> Examples:
+        with Pool(options.processes) as pool:
+            return Examples.joined(pool.map(make, days, chunksize=2))
 
-    with Pool(options.processes) as pool:
+    def learnt(
+        examples: Examples, columns: Sequence[str], rounds: int, *how: dict[str, Any]
+    ) -> tuple[list[BoostedTrees], Trees]:
+        """Learn trees without each fold, and trees from all files."""
+        with Pool(options.processes) as pool:
+            learn = partial(trees_of, examples, columns, rounds, how)
+            *folds, of_all = pool.map(learn, [*range(FOLDS), None], 1)
+        return [BoostedTrees.read(each, len(columns)) for each in folds], of_all
 
-        def all_of(make: Callable[[tuple[int, Day]], Any]) -> Examples:
-            return Examples.joined(pool.map(make, days, chunksize=4))
-
-        say("examples of the first trees")
-        first = all_of(aims_examples)
-        how: Any = (AIMS, AIMS_TREES, AIMS_ROUNDS)
-        aims = folds(first, *how)
-        content: dict[str, Any] = {"aims": first.learnt(*how)}
-        say("examples of the others")
-        third = all_of(partial(later_examples, aims))
+    say("examples of the teacher")
+    teacher, _ = learnt(all_of(teacher_examples), TEACHER, AIMS_ROUNDS, AIMS_TREES)
+    say("examples of the first trees")
+    first = all_of(partial(later_examples, teacher, len(TEACHER)))
+    keep(options.keep, "first", first)
+    aims, of_all = learnt(first.of(AIMS), AIMS, AIMS_ROUNDS, AIMS_TREES)
+    content: dict[str, Any] = {"aims": of_all}
+    say("examples of the others")
+    third = all_of(partial(later_examples, aims, len(AIMS))).unnamed()
     second = continuing(third)
-    how = (CONTINUES, CONTINUES_TREES, CONTINUES_ROUNDS)
-    content["continues"] = second.learnt(*how)
-    with_continuing(third, folds(second, *how))
+    continues, content["continues"] = learnt(second, CONTINUES, CONTINUES_ROUNDS, CONTINUES_TREES)
+    with_continuing(third, continues)
+    keep(options.keep, "third", third)
     if options.keep:
-        np.savez(options.keep / "third.npz", third.rows, third.true, third.weights, third.files)
         (options.keep / "stages.json").write_text(json.dumps(content))
-    how = (GOES, GOES_TREES, GOES_ROUNDS)
+    goes, content["goes"] = learnt(third, GOES, GOES_ROUNDS, *GOES_TREES)
     answers = np.zeros(len(third.true))
     for fold in range(FOLDS):
         of_fold = third.files % FOLDS == fold
-        answers[of_fold] = third.learn(*how, without=fold).probabilities(third.rows[of_fold])
+        answers[of_fold] = [
+            likely
+            for at in range(0, of_fold.sum(), AT_ONCE)
+            for likely in goes[fold].probabilities(third.rows[of_fold][at : at + AT_ONCE])
+        ]
         report(
             f"cross-validation, fold {fold}",
             third.true[of_fold],
@@ -263,11 +159,16 @@ def main() -> None:
             third.weights[of_fold],
         )
     report("cross-validation", third.true, answers, third.weights)
-    content["goes"] = third.learnt(*how)
     content["threshold"] = round(threshold_for(PRECISION, third.true, answers, third.weights), 3)
     content["features"] = list(GOES)
     write(options.into, content)
     say(f"{options.into}: {options.into.stat().st_size:,} bytes, threshold {content['threshold']}")
+
+
+def keep(folder: Path | None, name: str, examples: Examples) -> None:
+    """Keep examples in a folder, for trials."""
+    if folder:
+        np.savez(folder / name, examples.rows, examples.true, examples.weights, examples.files)
 
 
 def write(path: Path, content: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import math
 from collections import Counter, deque
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from nekro_core.agent.participation.line_text import LineText
@@ -55,7 +56,7 @@ class Conversation:
     def add(self, heard: AimedLine) -> None:
         """Add the next line."""
         self.lines.append(heard)
-        words = heard.line.text.words
+        words = heard.line.text.words | heard.line.text.stems
         self._words.append(words)
         self._lines_with.update(words)
         if len(self._words) > _WORD_WINDOW:
@@ -64,11 +65,13 @@ class Conversation:
                 if not self._lines_with[word]:
                     del self._lines_with[word]
 
-    def shared(self, some: frozenset[str], others: frozenset[str]) -> float:
+    def shared(self, some: frozenset[str], others: AbstractSet[str]) -> float:
         """Return how much two lines have in common: the sum of the rarities of the words that are
         in both."""
-        both = some & others
-        if not both:
-            return 0.0
+        return math.fsum(self.rarities(some & others).values())
+
+    def rarities(self, words: AbstractSet[str]) -> dict[str, float]:
+        """Return how rare each word is: the logarithm of the number of lines for each line that has
+        it."""
         count, known = len(self._words) + 1, self._lines_with
-        return sum(math.log(count / (known.get(word, 0) + 0.5)) for word in both)
+        return {word: math.log(count / (known.get(word, 0) + 0.5)) for word in words}

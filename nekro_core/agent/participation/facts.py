@@ -18,6 +18,8 @@ _AIMED = 0.3
 """Probability from which a line counts as a line to a person."""
 _LATEST = 3
 """Number of a person's newest lines whose words are compared with the new line."""
+_TURNS_S = 300.0
+"""Seconds: five minutes. Changes of turn between the speaker and a person are counted in them."""
 
 
 @dataclass(slots=True)
@@ -62,6 +64,27 @@ class PersonFacts:
     speaker_after_aimed: int = 50
     answered_ago: int = FAR
     after_answered: int = 50
+    words: set[str] = field(default_factory=set)
+    """The words of this person's lines, and of the lines that name this person."""
+    stems: set[str] = field(default_factory=set)
+    """The stems of the words of this person's lines."""
+    turns: int = 0
+    """How often the turn went between the speaker and this person lately."""
+    speaker_after_seen: int = 0
+    """How many lines the speaker wrote after the line of this person that was read last."""
+    namings: int = 0
+    """In how many lines this person named somebody."""
+    commands: int = 0
+    question: AimedLine | None = None
+    """This person's newest question to the speaker or to nobody in particular."""
+    question_ago: int = FAR
+    speaker_after_question: int = 50
+    others_after_question: float = 0.0
+    """How much others said to this person after the question."""
+    named_by_others: int = 0
+    named_by_others_ago: int = FAR
+    from_others: float = 0.0
+    from_others_ago: int = FAR
 
 
 @dataclass(slots=True)
@@ -77,6 +100,10 @@ class Facts:
     of_ten: int = 0
     active: int = 0
     in_a_minute: int = 0
+    own_namings: int = 0
+    own_commands: int = 0
+    words: set[str] = field(default_factory=set)
+    """The words of the speaker's own lines, and of the lines that name the speaker."""
 
     def person(self, who: str) -> PersonFacts:
         """Return the facts about a person; empty ones if nothing is known yet."""
@@ -111,10 +138,14 @@ def collect_facts(conversation: Conversation, line: SpokenLine) -> Facts:
 def _add_own(facts: Facts, heard: AimedLine, ago: int, seconds: float) -> None:
     newest = not facts.own
     facts.own.append((ago, seconds, heard))
+    facts.own_namings += bool(heard.line.named)
+    facts.own_commands += heard.line.text.commands
+    facts.words |= heard.line.text.words
     facts.first_ago = ago
     for who in heard.line.named:
         person = facts.person(who)
         person.named_by_speaker += 1
+        person.words |= heard.line.text.words
         if person.named_by_speaker == 1:
             person.named_by_speaker_ago, person.named_by_speaker_s = ago, seconds
             person.after_named = person.lines
@@ -139,20 +170,58 @@ def _add_other(facts: Facts, heard: AimedLine, ago: int, seconds: float, speaker
     person.lines += 1
     person.lines_of_12 += ago <= 12
     person.asked += said.text.asks
+    person.commands += said.text.commands
     person.since_speaker += not own
+    person.words |= said.text.words
+    person.stems |= said.text.stems
     if len(person.latest) < _LATEST:
         person.latest.append(heard)
+    if own != person.speaker_after_seen:
+        # The speaker wrote after this line, and before this person's next one.
+        person.turns += seconds <= _TURNS_S
+        person.speaker_after_seen = own
+    if said.text.asks and person.question is None and (not said.named or speaker in said.named):
+        person.question, person.question_ago = heard, ago
+        person.speaker_after_question = own
+        person.others_after_question = person.from_others
+    if said.named:
+        _add_names(facts, person, said, ago, seconds, speaker)
+    _add_aims(facts, person, heard, ago, seconds, speaker)
+
+
+def _add_names(
+    facts: Facts, person: PersonFacts, said: SpokenLine, ago: int, seconds: float, speaker: str
+) -> None:
+    """Note whom another person's line names."""
+    person.namings += 1
     if speaker in said.named:
         person.named_speaker += 1
         if person.named_speaker == 1:
             person.named_speaker_ago, person.named_speaker_s = ago, seconds
-            person.speaker_after_naming, person.asked_when_naming = own, int(said.text.asks)
-    elif said.named:
+            person.speaker_after_naming = len(facts.own)
+            person.asked_when_naming = int(said.text.asks)
+        facts.words |= said.text.words
+    else:
         person.named_others += 1
-    weight = math.exp(-seconds / _FADES_S)
+    for who in said.named - {speaker}:
+        other = facts.person(who)
+        other.words |= said.text.words
+        other.named_by_others += 1
+        other.named_by_others_ago = min(ago, other.named_by_others_ago)
+
+
+def _add_aims(
+    facts: Facts, person: PersonFacts, heard: AimedLine, ago: int, seconds: float, speaker: str
+) -> None:
+    """Note to whom another person's line probably goes."""
+    weight, own = math.exp(-seconds / _FADES_S), len(facts.own)
     for who, likely in heard.aims.items():
         if who != speaker:
             person.to_others += weight * likely
+            other = facts.person(who)
+            other.from_others += weight * likely
+            if likely >= _AIMED and other.from_others_ago == FAR:
+                other.from_others_ago = ago
             continue
         person.to_speaker += weight * likely
         if weight * likely > person.best:

@@ -1,49 +1,17 @@
 """Turns the facts about a new line and a person into the numbers that the learnt trees read."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from nekro_core.agent.participation.conversation import Conversation, SpokenLine
 from nekro_core.agent.participation.facts import FAR, FAR_S, Facts, PersonFacts
-from nekro_core.agent.participation.line_text import TEXT_FEATURES
+from nekro_core.agent.participation.feature_names import LAST_CUES
+from nekro_core.agent.participation.line_text import CUE_NAMES
 
-LINE_FEATURES = (
-    *TEXT_FEATURES,
-    "names", "begins with a name",
-    "own lines", "own last ago", "own last seconds", "own last asked", "own last names",
-    "own lines in two minutes", "own share of questions", "own first ago",
-    "speakers of ten", "active in five minutes", "people", "lines in a minute",
-    "people named by speaker", "people who named speaker", "namings of speaker",
-    "shared with own",
-)  # fmt: skip
-"""The features that depend only on the line and its speaker."""
-TALK_FEATURES = (
-    "named", "named first", "others named",
-    "ago", "seconds ago", "order", "speaker after", "since speaker", "lines", "lines of 12",
-    "share of questions",
-    "named speaker ago", "named speaker seconds", "speaker after naming", "namings of speaker",
-    "asked when naming",
-    "named by speaker ago", "named by speaker seconds", "after named", "namings by speaker",
-    "named others", "last goes to", "own last goes to", "order among namers",
-    "other namings of speaker", "other namings by speaker",
-    "last asked", "last characters", "open asked",
-    "shared with last", "shared best", "shared sum", "shared by others", "shared more",
-    "last shared with own", "after own last",
-)  # fmt: skip
-"""The features about a person to whom the line may go. They are counted, not estimated."""
-AIM_FEATURES = (
-    "from speaker", "to speaker", "to others", "own last to it", "last to speaker",
-    "best", "best ago", "speaker after best", "best asked", "shared with best",
-    "from speaker elsewhere", "to speaker from others", "from speaker more", "to speaker more",
-    "best more",
-    "aimed ago", "aimed seconds", "speaker after aimed", "aimed rank",
-    "answered ago", "after answered", "answered rank", "answered later",
-)  # fmt: skip
-"""The features that depend on an estimate: to whom earlier lines probably went."""
-PERSON_FEATURES = (*TALK_FEATURES, *AIM_FEATURES)
-ELSEWHERE_FEATURES = ("likely", "rank", "likeliest other", "others together", "continues")
-"""The results of the first two trees: how likely the line goes to this person, how likely it goes
-to others, and how likely it continues the speaker's own line."""
+_LAST_CUES = tuple(CUE_NAMES.index(name) for name in LAST_CUES)
+_TYPED = 6.0
+"""Number of characters that a person types in a second, if they are fast."""
 _NEVER = -1.0
 
 
@@ -81,6 +49,11 @@ def line_numbers(conversation: Conversation, line: SpokenLine, facts: Facts) -> 
         float(sum(each.named_speaker > 0 for each in people)),
         float(sum(each.named_speaker for each in people)),
         conversation.shared(line.text.words, before),
+        facts.own_namings / max(1, len(own)),
+        float(facts.own_commands),
+        conversation.shared(line.text.words, facts.words),
+        float(last[2].line.text.commands) if last else _NEVER,
+        float(sum(facts.people[who].question is not None for who in facts.nearby)),
     ]
 
 
@@ -91,10 +64,16 @@ def person_numbers(
     nearby = [(who, facts.people[who]) for who in facts.nearby]
     if not nearby:
         return {}
-    words = line.text.words
-    shared = [[conversation.shared(words, each.line.text.words) for each in person.latest]
+    words = conversation.rarities(line.text.words)
+    stems = conversation.rarities(line.text.stems)
+    shared = [[_shared(words, each.line.text.words) for each in person.latest]
               for _, person in nearby]  # fmt: skip
     most = [max(each) for each in shared]
+    talk = [_shared(words, person.words) for _, person in nearby]
+    related = [_shared(stems, person.stems) for _, person in nearby]
+    related_most = _two_highest(related)
+    talk_most = _two_highest(talk)
+    questions = _order(facts, lambda person: person.question_ago)
     namers = _order(facts, lambda person: person.named_speaker_ago)
     aimed = _order(facts, lambda person: person.aimed_ago)
     answered = _order(facts, lambda person: person.answered_ago)
@@ -120,6 +99,8 @@ def person_numbers(
              if not each.line.named or line.speaker in each.line.named), None,
         )  # fmt: skip
         elsewhere = _other(words_most, most[at])
+        talk_elsewhere = _other(talk_most, talk[at])
+        question = person.question
         result[who] = [
             float(who in line.named),
             float(who == line.first_named),
@@ -157,6 +138,24 @@ def person_numbers(
             most[at] - elsewhere,
             conversation.shared(last.text.words, before),
             float(person.ago < own_ago),
+            talk[at],
+            talk_elsewhere,
+            talk[at] - talk_elsewhere,
+            _log(len(facts.words & person.words)),
+            related[at],
+            related[at] - _other(related_most, related[at]),
+            *(float(cue in last.text.has) for cue in _LAST_CUES),
+            float(last.text.commands),
+            person.commands / person.lines,
+            person.namings / person.lines,
+            float(person.turns),
+            _log(line.text.characters / _TYPED) - _log(person.seconds_ago),
+            _log(person.question_ago),
+            float(person.speaker_after_question),
+            questions.get(who, 20.0),
+            _shared(words, question.line.text.words) if question else _NEVER,
+            float(person.named_by_others),
+            _log(person.named_by_others_ago),
             person.from_speaker,
             person.to_speaker,
             person.to_others,
@@ -165,7 +164,7 @@ def person_numbers(
             person.best,
             _log(person.best_ago),
             float(person.speaker_after_best),
-            *_best(conversation, line, person),
+            *_best(words, person),
             from_all - person.from_speaker,
             to_all - person.to_speaker,
             person.from_speaker - _other(from_most, person.from_speaker),
@@ -179,6 +178,9 @@ def person_numbers(
             float(person.after_answered),
             answered.get(who, 20.0),
             float(person.aimed_ago - person.answered_ago),
+            person.from_others,
+            _log(person.from_others_ago),
+            person.others_after_question,
         ]
     return result
 
@@ -195,11 +197,17 @@ def elsewhere_numbers(likely: Sequence[float], continues: float) -> list[list[fl
     ]
 
 
-def _best(conversation: Conversation, line: SpokenLine, person: PersonFacts) -> tuple[float, float]:
+def _shared(rarities: Mapping[str, float], words: AbstractSet[str]) -> float:
+    """Return the sum of the rarities of the words that are also in ``words``. It is the same for
+    each order of the words, which differs between two starts of the program."""
+    return math.fsum(rarities[each] for each in rarities.keys() & words)
+
+
+def _best(words: Mapping[str, float], person: PersonFacts) -> tuple[float, float]:
     if person.best_line is None:
         return _NEVER, 0.0
     text = person.best_line.line.text
-    return float(text.asks), conversation.shared(line.text.words, text.words)
+    return float(text.asks), _shared(words, text.words)
 
 
 def _order(facts: Facts, ago: Callable[[PersonFacts], int]) -> dict[str, float]:

@@ -16,8 +16,8 @@ from nekro_core.chat import Author, ChatKey, Record
 from nekro_core.store import Store
 
 _MOST_CHATS = 64
-"""Maximum number of chats whose lines stay in memory, 300 kB each. The lines of another chat are
-read from the store again when they are needed."""
+"""Maximum number of chats whose lines stay in memory, 600 kB each in a busy chat. The lines of
+another chat are read from the store again when they are needed."""
 _MOST_READ = 200
 """Maximum number of records that are read for one message. If more records have been stored since
 the last record that was read, the conversation is dropped, and only the newest records are read."""
@@ -89,7 +89,7 @@ class FollowedChats:
             line = self._line_of(chat, each, calls_bot)
             if line is not None:
                 self._hear(chat, line)
-                # A hundred lines take a tenth of a second: let other tasks run between two lines.
+                # A hundred lines take up to 200 ms: let other tasks run between two lines.
                 await anyio.lowlevel.checkpoint()
         chat.through = record.seq
 

@@ -19,6 +19,8 @@ normalizing grows with the square of the number of combining marks in a row."""
 _MOST_WORDS = 60
 """Number of words of a line in which cues are looked for, so that a long pasted text costs little
 time."""
+_STEM = 5
+"""Number of letters that two forms of a word have in common, such as "driver" and "drivers"."""
 _WORD = re.compile(r"[a-z0-9][a-z0-9_'+-]*")
 _EAST = re.compile(r"[\u3005\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
 _LINK = re.compile(r"https?://\S+|www\.\S+")
@@ -133,6 +135,9 @@ TEXT_FEATURES = (
 )  # fmt: skip
 """The names of `LineText.numbers`, in order."""
 
+_COMMANDS = 5
+"""The place of "command" among the flags of a line."""
+
 
 @dataclass(frozen=True, slots=True)
 class LineText:
@@ -146,6 +151,9 @@ class LineText:
         has: The indexes in `CUE_NAMES` of all its cues.
         characters: Its length.
         numbers: Its features for the learnt trees, see `TEXT_FEATURES`.
+        commands: Whether it begins like a command to a bot, such as ``!help``.
+        stems: The beginnings of its longer Latin words, each with a ``~`` behind it: two forms of a
+            word have the same beginning.
     """
 
     words: frozenset[str]
@@ -154,6 +162,8 @@ class LineText:
     has: frozenset[int]
     characters: int
     numbers: tuple[float, ...]
+    commands: bool
+    stems: frozenset[str]
 
 
 def read_line(text: str) -> LineText:
@@ -206,6 +216,10 @@ def read_line(text: str) -> LineText:
             *(float(cue in begins) for cue in range(cues_count)),
             *(float(cue in has) for cue in range(cues_count)),
             *map(float, flags),
+        ),
+        commands=flags[_COMMANDS],
+        stems=frozenset(
+            f"{each[:_STEM]}~" for each in words if len(each) >= _STEM and each not in _COMMON
         ),
     )
 

@@ -10,7 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nekro_core.agent.participation.addressee import GOES, LEARNT, AddresseeModel
-from nekro_core.agent.participation.conversation import Conversation, SpokenLine
+from nekro_core.agent.participation.conversation import AimedLine, Conversation, SpokenLine
+from nekro_core.agent.participation.facts import collect_facts
+from nekro_core.agent.participation.feature_names import PERSON_FEATURES
+from nekro_core.agent.participation.features import person_numbers
 from nekro_core.agent.participation.line_text import TEXT_FEATURES, read_line
 from nekro_core.agent.participation.records import BOT
 from nekro_core.agent.participation.trees import BoostedTrees, TreesUnreadable
@@ -127,6 +130,38 @@ def test_words_and_questions_are_found_in_three_languages(
     assert read.words == words
     assert read.asks is asks
     assert len(read.numbers) == len(TEXT_FEATURES)
+
+
+def test_two_forms_of_a_word_have_the_same_stem_and_commands_are_known() -> None:
+    assert read_line("Which drivers?").stems & read_line("the driver").stems == {"drive~"}
+    assert read_line("!driver").commands
+    assert not read_line("wow!").commands
+
+
+def test_facts_say_who_asked_who_was_talked_to_and_how_often_the_turn_changed() -> None:
+    conversation = Conversation()
+    for said in (
+        line("tom", 0, "is the driver in the kernel?"),
+        line("lin", 10, "which one?"),
+        line("mei", 20, "tom: see the page about drivers", frozenset({"tom"})),
+        line("tom", 30, "the one for sound"),
+    ):
+        conversation.add(AimedLine(said, {"tom": 0.8} if said.speaker == "mei" else {}))
+    new = line("lin", 40, "that driver is in it")
+    facts = collect_facts(conversation, new)
+    tom, mei = facts.people["tom"], facts.people["mei"]
+    assert (tom.question_ago, tom.speaker_after_question, mei.question) == (4, 1, None)
+    assert (tom.named_by_others, tom.named_by_others_ago) == (1, 2)
+    assert tom.from_others == mei.to_others > 0.7
+    assert tom.others_after_question == tom.from_others
+    assert (tom.turns, mei.turns) == (1, 0)
+    assert (mei.namings, tom.namings) == (1, 0)
+    shared = dict(
+        zip(PERSON_FEATURES, person_numbers(conversation, new, facts)["tom"], strict=True)
+    )
+    assert shared["shared with last"] == 0
+    assert shared["shared with talk"] > 0
+    assert shared["stems shared"] > 0
 
 
 def test_long_texts_are_read_at_their_beginning() -> None:
