@@ -17,7 +17,7 @@ from nekro_core.api.chat import (
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
 from nekro_core.api.schemas import AgentCtx, FoundMessage
 
-from .quotes import MAX_QUOTED, author_of, quoted
+from .quotes import MAX_QUOTED, about, author_of, quoted
 
 plugin = NekroPlugin(
     name="Chat",
@@ -285,6 +285,7 @@ async def quote_messages(_ctx: AgentCtx, words: str = "", who: str = "", limit: 
     limit = max(1, min(limit, MAX_QUOTED))
     asked = await _ctx.recent_records(1)
     author = author_of(who, _ctx.from_user_id)
+    wanted = words
     try:
         # The newest message is usually the question, which must not answer itself.
         found = await _ctx.find_messages(words, who=author, limit=limit + 1)
@@ -292,9 +293,11 @@ async def quote_messages(_ctx: AgentCtx, words: str = "", who: str = "", limit: 
         if not author:
             raise
         # Nobody has this name. It may be what the messages are about.
-        found = await _ctx.find_messages(f"{words} {who}".strip(), limit=limit + 1)
+        wanted = f"{words} {who}".strip()
+        found = await _ctx.find_messages(wanted, limit=limit + 1)
     questions = {record.seq for record in asked}
-    messages = [each for each in found.messages if each.number not in questions][:limit]
+    answers = [each for each in found.messages if each.number not in questions]
+    messages = about(wanted, answers)[:limit]
     last = plain_text(asked[-1].segments) if asked else words
     text = quoted(messages, last)
     await _ctx.send_text(text)

@@ -1,5 +1,6 @@
 """Writes quotes of a chat's messages, as `quote_messages` posts them."""
 
+import re
 from collections.abc import Sequence
 
 from nekro_core.api.chat import Author, plain_text
@@ -15,6 +16,10 @@ _NOTHING = i18n_text(
     zh_CN="我在这个聊天里没有找到这样的消息。",
     ja_JP="このチャットにそのようなメッセージは見つかりませんでした。",
 )
+_WORD = re.compile(r"[a-z0-9]+|[^\W_a-z0-9]+")
+_SHORT = 2
+_ROOT = 4
+"""Number of first letters that the forms of one word share."""
 _THE_ASKER = frozenset(("me", "i", "my", "myself", "我", "我自己", "私", "僕", "俺", "わたし"))
 _THE_BOT = frozenset(("you", "bot", "the bot", "你", "您", "机器人", "あなた", "君", "ボット"))
 _ANYBODY = frozenset(
@@ -44,6 +49,38 @@ def quoted(messages: Sequence[FoundMessage], asked: str) -> str:
         return get_text(_NOTHING, _NOTHING["en-US"], _language(asked))
     in_order = sorted(messages, key=lambda each: each.number)
     return "\n".join(map(_line, in_order))
+
+
+def about(words: str, messages: Sequence[FoundMessage]) -> list[FoundMessage]:
+    """Return those of the found messages, best first, that share a word with ``words``. A search
+    also finds messages that only may be meant. A model can pass over those, but people would read
+    them as an answer. If no message shares a word, the best one is returned."""
+    roots = _roots(words)
+    if not roots:
+        return list(messages)
+    sharing = [each for each in messages if _has_any(each, roots)]
+    return sharing or list(messages[:1])
+
+
+def _roots(words: str) -> list[str]:
+    """Return the beginnings of the words, and pairs of characters of words in scripts without
+    spaces between words. Short words are left out, because most messages have them."""
+    found: list[str] = []
+    for word in _WORD.findall(words.casefold()):
+        if not word.isascii():
+            found += (word[place : place + 2] for place in range(max(len(word) - 1, 1)))
+        elif len(word) > _SHORT or word.isdecimal():
+            found.append(word.rstrip("s")[:_ROOT])
+    return found
+
+
+def _has_any(message: FoundMessage, roots: Sequence[str]) -> bool:
+    text = plain_text(message.record.segments).casefold()
+    said = _WORD.findall(text)
+    return any(
+        any(word.startswith(root) for word in said) if root.isascii() else root in text
+        for root in roots
+    )
 
 
 def _line(message: FoundMessage) -> str:

@@ -2,19 +2,27 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from nekro_core.agent.prompt.functions import tools_text
 from nekro_core.agent.prompt.small_prompt import small_tools
+from nekro_core.api.schemas import FoundMessage
 from nekro_core.chat import Text, plain_text
 from nekro_core.memory.search.finder import MessageFinder
 from nekro_core.store import Store
 from nekro_core.tools.names import ToolSet
+from plugins.chat.quotes import about
 from tests.builtin_plugins.test_chat import run, said
 from tests.builtin_plugins.test_chat import tools as tools  # noqa: PLC0414 - a fixture
 from tests.plugins.world import World
+
+
+def found_message(number: int, line: str) -> FoundMessage:
+    record = said(number, "10001", "Lin", Text(line))
+    return FoundMessage(record=record, number=number, written=datetime.fromtimestamp(0, UTC))
 
 
 @pytest.fixture
@@ -58,6 +66,25 @@ async def test_me_is_the_asker_and_the_question_is_not_quoted(
     for me in ("me", "I", "我", "私"):
         text = await quote(talked, tools, who=me)
         assert text == "1970-01-01 00:00 Lin: The kiln is too hot."
+
+
+@pytest.mark.parametrize(
+    ("words", "lines", "quoted"),
+    [
+        ("nuts", ["I cannot eat a nut", "see you at noon"], [0]),
+        ("the nut thing", ["see you at noon", "No nuts for me, please"], [1]),
+        ("庭", ["庭にバラを植えた", "また明日"], [0]),
+        ("花园", ["我在花园里", "明天见", "花园很大"], [0, 2]),
+        ("pets", ["my hamster is ill", "see you at noon"], [0]),
+        ("", ["see you at noon", "hello"], [0, 1]),
+    ],
+)
+def test_only_messages_that_share_a_word_are_quoted_or_else_the_best_one(
+    words: str, lines: list[str], quoted: list[int]
+) -> None:
+    """The lines are what the search found, best first."""
+    found = [found_message(number, line) for number, line in enumerate(lines)]
+    assert [each.number for each in about(words, found)] == quoted
 
 
 async def test_where_nothing_was_said_the_quote_says_so(talked: World, tools: ToolSet) -> None:
