@@ -17,13 +17,15 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor kit test test-python fresh long check format pictures follows follows-judge bench compare mutants crash upgrade soak year peers attack stdlib platforms synapse telegram-peer koishi clean
+.PHONY: help run chat doctor kit wheel image test test-python fresh long check format pictures follows follows-judge bench compare mutants crash upgrade soak year peers attack stdlib platforms synapse telegram-peer koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
 	@echo "make chat     talk to it in this terminal"
 	@echo "make doctor   what works on this machine, what does not, how to mend it"
 	@echo "make kit      the environment for writing plugins: docs/plugins.md"
+	@echo "make wheel    dist/nekro_core-VERSION-py3-none-any.whl, for pipx, uvx and pip"
+	@echo "make image    the container image nekro-core (BASE=python:3.12-slim-bookworm EXTRAS=postgres)"
 	@echo "make test     the test suite, in a few minutes"
 	@echo "make long     the rest: containers, every attack, a broken world, whole programs, the real model"
 	@echo "make check    format, lint, types, import contracts"
@@ -54,6 +56,24 @@ doctor: $(VENV)/.installed
 
 kit: $(VENV)/.installed-kit
 	@echo "Here now: $(BIN)/nekro plugin new, check, run, install, and pytest for a plugin's tests"
+
+# Needs nothing of the bot's own packages: pip fetches the build backend for itself.
+wheel: $(VENV)/.made
+	@rm -f dist/nekro_core-*.whl
+	@$(PIP) wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
+# BASE must have Python 3.11 to 3.13 with venv. CONTAINER=podman works too. IMAGE_ARGS="--network host" reaches
+# a package index that only this machine reaches.
+BASE ?= python:3.12-slim-bookworm
+EXTRAS ?= postgres
+IMAGE ?= nekro-core
+CONTAINER ?= docker
+image:
+	$(CONTAINER) build --file deploy/Dockerfile --build-arg BASE=$(BASE) --build-arg EXTRAS=$(EXTRAS) \
+	    --tag $(IMAGE) $(IMAGE_ARGS) .
+	@$(CONTAINER) image inspect --format '{{.Size}}' $(IMAGE) | \
+	    awk '{printf "$(IMAGE): %.0f MB\n", $$1 / 1e6}'
 
 # Three at a time on two cores: much of the suite waits for processes. A file's tests stay together,
 # and files keep their order: by size the long ones with a single test would come last, one after the
