@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     memory.add_argument("file", nargs="?", default="", help="the file; without it stdout or stdin")
     memory.add_argument("--chat", default="", metavar="KEY", help="only this chat, or into it")
     commands.add_parser("restart", help="restart the running bot, in the same process")
+    _add_service_actions(commands.add_parser("service", help="run the bot as a systemd service"))
     _add_plugin_actions(commands.add_parser("plugin", help="write, try, install, list plugins"))
     _add_adapter_actions(commands.add_parser("adapter", help="list, write, check adapters"))
     mcp = commands.add_parser("mcp", help="offer tools to other agents over MCP, or use theirs")
@@ -152,6 +153,27 @@ def _add_outbox_actions(outbox: argparse.ArgumentParser) -> None:
     drop = actions.add_parser("drop", help="let one go: it is not sent")
     for action in (resend, drop):
         action.add_argument("id", help="as in the list")
+
+
+def _add_service_actions(service: argparse.ArgumentParser) -> None:
+    actions = service.add_subparsers(dest="action", required=True, metavar="ACTION")
+    show = actions.add_parser("show", help="print the unit, and write nothing")
+    install = actions.add_parser("install", help="write the unit; with --enable start it too")
+    install.add_argument("--enable", action="store_true", help="start it now and at each start")
+    status = actions.add_parser("status", help="whether it runs, with the end of its log")
+    remove = actions.add_parser("remove", help="stop it and delete the unit; the data stays")
+    for action in (show, install):
+        action.add_argument(
+            "--folder",
+            default="",
+            help="where .env and data/ are; /var/lib/nekro, with --user this folder",
+        )
+        action.add_argument(
+            "--as", dest="run_as", default="nekro", metavar="NAME", help="the user who runs it"
+        )
+    for action in (show, install, status, remove):
+        action.add_argument("--user", action="store_true", help="of your own service manager")
+        action.add_argument("--name", default="nekro", help="the name of the service")
 
 
 def _add_operator_calls(operator: argparse.ArgumentParser) -> None:

@@ -27,6 +27,7 @@ FUNCTIONS: Mapping[str, str] = {
     "restart": "nekro_core.cli.restart:restart",
     "restore": "nekro_core.cli.backup:restore",
     "sandbox": "nekro_core.cli.sandbox_image:run",
+    "service": "nekro_core.cli.service.command:run",
     "set": "nekro_core.cli.settings:change",
 }
 """The module and the name of the function of each command."""
