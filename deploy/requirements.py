@@ -1,5 +1,5 @@
-"""Prints what the bot needs, for ``pip install --requirement``: the dependencies of pyproject.toml, and
-those of the extras that are given as one argument with commas (``postgres,telegram``)."""
+"""Prints what the bot needs, for ``pip install --requirement``: the dependencies in pyproject.toml,
+and those of the extras that are given as one argument with commas (``postgres,telegram``)."""
 
 import sys
 import tomllib

@@ -2,9 +2,10 @@
 
     .venv/bin/python scripts/seccomp_profile.py >deploy/seccomp.json
 
-The calls are those of the boxes (`nekro_core/system/confinement/jail_allowed_calls.py`) and those that
-the bot and bubblewrap need in addition. Docker's own filter refuses the second group to processes
-without ``CAP_SYS_ADMIN``. Code in a box cannot make these calls: each box has a filter of its own.
+The calls are those of the boxes (`nekro_core/system/confinement/jail_allowed_calls.py`) and those
+that the bot and bubblewrap need in addition. Docker's own filter refuses bubblewrap's calls to
+processes without ``CAP_SYS_ADMIN``. Code in a box cannot make them: each box has a filter of its
+own.
 """
 
 import json
@@ -30,8 +31,8 @@ OF_THE_BOT = (
     "mknod",
 )
 PERSONALITIES = (0x0, 0x0008, 0x20000, 0x20008, 0xFFFFFFFF)
-"""The personalities that change only how a process sees its machine, and the question for the present
-one. Others make attacks easier, for example by fixed addresses."""
+"""The personalities that change only how a process sees its machine, and the question for the
+present one. Others make attacks easier, for example by fixed addresses."""
 ENOSYS = 38
 
 

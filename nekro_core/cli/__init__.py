@@ -60,16 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--http", action="store_true", help="over HTTP on 127.0.0.1 instead of stdin and stdout"
     )
     mcp.add_argument("--port", type=int, default=8081, help="of --http; 0 takes a free one")
-    sandbox = commands.add_parser("sandbox", help="what boxes are made from")
-    image = sandbox.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser(
-        "image", help="make an image for boxes in containers"
-    )
-    image.add_argument("name", nargs="?", default="python", help="what boxes shall know it by")
-    made_from = image.add_mutually_exclusive_group()
-    made_from.add_argument("--from", dest="base", default="", help="an image, fetched if need be")
-    made_from.add_argument("--root", default="", help="a folder with a root file system")
-    made_from.add_argument("--debian", action="store_true", help="a Debian laid out now")
-    made_from.add_argument("--this-machine", action="store_true", help="this machine's Python")
+    _add_sandbox_actions(commands.add_parser("sandbox", help="what boxes are made from"))
     options = parser.parse_args(arguments)
     if options.command == "run":
         # Switch the garbage collector off during the start. It would take half a second, because it
@@ -153,6 +144,18 @@ def _add_outbox_actions(outbox: argparse.ArgumentParser) -> None:
     drop = actions.add_parser("drop", help="let one go: it is not sent")
     for action in (resend, drop):
         action.add_argument("id", help="as in the list")
+
+
+def _add_sandbox_actions(sandbox: argparse.ArgumentParser) -> None:
+    image = sandbox.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser(
+        "image", help="make an image for boxes in containers"
+    )
+    image.add_argument("name", nargs="?", default="python", help="what boxes shall know it by")
+    made_from = image.add_mutually_exclusive_group()
+    made_from.add_argument("--from", dest="base", default="", help="an image, fetched if need be")
+    made_from.add_argument("--root", default="", help="a folder with a root file system")
+    made_from.add_argument("--debian", action="store_true", help="a Debian laid out now")
+    made_from.add_argument("--this-machine", action="store_true", help="this machine's Python")
 
 
 def _add_service_actions(service: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""compose.yaml names settings, files and services that exist, and its NapCat profile reaches the bot."""
+"""compose.yaml names settings, files and services that exist, and NapCat reaches the bot."""
 
 import re
 import shutil

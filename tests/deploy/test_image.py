@@ -23,7 +23,9 @@ DOCKERFILE = (DEPLOY / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
 def test_the_settings_of_the_image_exist(tmp_path: Path) -> None:
     (line,) = re.findall(r"^ENV (.+)$", DOCKERFILE, re.MULTILINE)
     written = dict(each.split("=", 1) for each in line.split())
-    settings = {name: value for name, value in written.items() if name not in ("PATH", "LANG", "HOME")}
+    settings = {
+        name: value for name, value in written.items() if name not in ("PATH", "LANG", "HOME")
+    }
     lines = (f"{name}={value}" for name, value in settings.items())
     (tmp_path / ".env").write_text("\n".join(lines) + "\n")
     loaded = Settings.load(tmp_path)

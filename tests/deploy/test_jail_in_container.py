@@ -1,7 +1,7 @@
-"""The options of compose.yaml are what the jail needs in a container: with them a box passes its checks,
-without one of them no box is made, and the reason is named.
+"""The options of compose.yaml are what the jail needs in a container. With them, a box passes its
+checks. Without one of them, no box is made, and the jail names the option.
 
-The container has the programs of this machine and an empty root, so that no image has to be fetched.
+The container has the programs of this machine and an empty root, so no image has to be fetched.
 """
 
 import io

@@ -130,9 +130,7 @@ class ServiceUnit:
 def unit_file(name: str, *, of_user: bool, home: Path) -> Path:
     """Return the path of the unit file. Raises `UnitError`."""
     if not _NAME.fullmatch(name):
-        raise UnitError(
-            f"{name!r}: expected a name for the service of letters, digits and . _ @ -"
-        )
+        raise UnitError(f"{name!r}: expected a name for the service of letters, digits and . _ @ -")
     folder = home / ".config/systemd/user" if of_user else Path("/etc/systemd/system")
     return folder / f"{name}.service"
 

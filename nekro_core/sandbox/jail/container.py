@@ -1,9 +1,10 @@
 """Finds out whether the bot runs in a container, and which of the container's settings forbid boxes
 of the jail.
 
-A jail needs three things that containers usually refuse: user namespaces and mounts (the container's
-seccomp filter and its AppArmor profile decide about these), and a ``/proc`` without covered parts,
-because the kernel lets a user namespace mount a new ``/proc`` only if the present one is whole.
+A jail needs three things that containers usually refuse: user namespaces and mounts, about which
+the seccomp filter and the AppArmor profile of the container decide, and a ``/proc`` without covered
+parts, because the kernel lets a user namespace mount a new ``/proc`` only if the present one is
+whole.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ class ContainerLimits:
     """What the container around the bot forbids.
 
     Attributes:
-        filtered: Whether the processes have a seccomp filter. Which calls it refuses cannot be read.
+        filtered: Whether the processes have a seccomp filter. Its rules cannot be read.
         apparmor: The name of the AppArmor profile; empty if there is none.
         covered: The parts of ``/proc`` that are covered by another mount.
         read_only: Whether the container's root cannot be written.
@@ -74,9 +75,9 @@ class ContainerLimits:
         named = " ".join(options)
         begin = f"Start the container with {named} (compose.yaml has these). " if options else ""
         return (
-            f"{begin}If it has them already, the machine around it refuses user namespaces: on Ubuntu "
-            "23.10 and later set kernel.apparmor_restrict_unprivileged_userns=0 there. Where that "
-            "is not allowed, let boxes be containers of an engine behind a proxy: the profile "
+            f"{begin}If it has them already, the machine around it refuses user namespaces: on "
+            "Ubuntu 23.10 and later set kernel.apparmor_restrict_unprivileged_userns=0 there. "
+            "Where that is not allowed, let boxes be containers of an engine behind a proxy: the profile "
             "`engine` of compose.yaml, NEKRO_SANDBOX__BACKEND=docker (docs/deploying.md)"
         )
 
@@ -84,9 +85,7 @@ class ContainerLimits:
 def _named(root: Path) -> bool:
     """Return True if the first process has the variable ``container``: systemd-nspawn, LXC and
     Podman set it. Only the same user and root can read it."""
-    return any(
-        each.startswith("container=") for each in _read(root / "proc/1/environ").split("\0")
-    )
+    return any(each.startswith("container=") for each in _read(root / "proc/1/environ").split("\0"))
 
 
 def _status(root: Path) -> dict[str, str]:

@@ -1,5 +1,5 @@
-"""The jail sees which settings of a container around the bot forbid boxes, and names the options that
-change them."""
+"""The jail sees which settings of a container around the bot forbid boxes, and names the options
+that change them."""
 
 from pathlib import Path
 
