@@ -77,8 +77,9 @@ class ContainerLimits:
         return (
             f"{begin}If it has them already, the machine around it refuses user namespaces: on "
             "Ubuntu 23.10 and later set kernel.apparmor_restrict_unprivileged_userns=0 there. "
-            "Where that is not allowed, let boxes be containers of an engine behind a proxy: the profile "
-            "`engine` of compose.yaml, NEKRO_SANDBOX__BACKEND=docker (docs/deploying.md)"
+            "Where that is not allowed, let boxes be containers of an engine behind a proxy: "
+            "the profile `engine` of compose.yaml, NEKRO_SANDBOX__BACKEND=docker "
+            "(docs/deploying.md)"
         )
 
 
