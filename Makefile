@@ -65,7 +65,7 @@ wheel: $(VENV)/.made
 
 # BASE must have Python 3.11 to 3.13 with venv. CONTAINER=podman works too. IMAGE_ARGS="--network host" reaches
 # a package index that only this machine reaches.
-BASE ?= python:3.12-slim-bookworm
+image: BASE ?= python:3.12-slim-bookworm
 EXTRAS ?= postgres
 IMAGE ?= nekro-core
 CONTAINER ?= docker
@@ -111,7 +111,7 @@ format: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m bench $(ARGS)
 
-BASE ?= e6237b0
+compare: BASE ?= e6237b0
 compare: $(VENV)/.installed-dev
 	$(BIN)/python -m bench.compare $(BASE) $(ARGS)
 

@@ -89,7 +89,7 @@ def test_the_default_extras_agree() -> None:
     makefile = (ROOT / "Makefile").read_text()
     (of_make,) = re.findall(r"^EXTRAS \?= (\S+)$", makefile, re.MULTILINE)
     (of_file,) = re.findall(r"^ARG EXTRAS=(\S+)$", DOCKERFILE, re.MULTILINE)
-    (base_of_make,) = re.findall(r"^BASE \?= (\S+)$", makefile, re.MULTILINE)
+    (base_of_make,) = re.findall(r"^image: BASE \?= (\S+)$", makefile, re.MULTILINE)
     (base_of_file,) = re.findall(r"^ARG BASE=(\S+)$", DOCKERFILE, re.MULTILINE)
     assert (of_make, base_of_make) == (of_file, base_of_file)
 
