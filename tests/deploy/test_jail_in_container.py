@@ -87,7 +87,8 @@ def _folders() -> bytes:
     with tarfile.open(fileobj=written, mode="w") as archive:
         for name in ("dev", "etc", "home", "proc", "run", "sys", "tmp", "usr", "var"):
             folder = tarfile.TarInfo(name)
-            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+            # A tmpfs gets the mode of the folder that it covers.
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
             archive.addfile(folder)
         for name in ("bin", "lib", "lib64", "sbin"):
             link = tarfile.TarInfo(name)
@@ -108,7 +109,9 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
         pytest.skip(str(reason))
 
 
-OPTIONS = run_options(composed()["services"]["bot"])
+OPTIONS = [each for each in run_options(composed()["services"]["bot"]) if each != "--init"]
+"""The options that confine. The engine puts the program of ``--init`` into /sbin, which is here a
+folder of this machine."""
 
 
 def without(option: str) -> list[str]:
