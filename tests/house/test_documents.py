@@ -225,9 +225,10 @@ NOT_OF_OUR_CODE = {
     *("all_old", "egress.toml", "setup.py", "github__create_issue", "guild/channel", "your_bot"),
     *("adapters/NAME", "group_C024BE91L"),
     *("test_a_recalled_message_ends_the_turn",),
+    *("HAPROXY_IMAGE", "NAPCAT_IMAGE", "POSTGRES_IMAGE"),
 }
 """Names that other programs define (Linux, NoneBot, nginx, Discord, QQ, Synapse, numpy, pip), a
-file of a running bot, and examples."""
+file of a running bot, variables of compose.yaml, and examples."""
 
 NAMES_OF_LIBRARIES = {
     *("ByteReceiveStream", "ByteSendStream", "DirectoryPath", "FilePath", "on_ready"),

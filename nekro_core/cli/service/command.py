@@ -13,7 +13,7 @@ from nekro_core.cli.service.unit import STATE, ServiceUnit, UnitError, unit_file
 from nekro_core.system.atomic_files import write_whole
 
 RUNNING = Path("/run/systemd/system")
-"""This folder exists while systemd manages the machine (`man 3 sd_booted`)."""
+"""This folder exists while systemd manages the machine (``man 3 sd_booted``)."""
 _MANAGER_S = 60.0
 """Longest wait in seconds for systemd. Starting and stopping the bot takes at most 20 s."""
 
