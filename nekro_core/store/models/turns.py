@@ -12,8 +12,8 @@ class TurnTable(Model):
     """One turn. ``running_chat`` is the chat while it runs and null after, so that its unique key
     lets a chat have one running turn and any number of ended turns. ``counted`` says whether the
     turn is in the statistics. ``failed`` says whether a run or a request failed, or the turn ended
-    with a fault. ``times`` is JSON, see `nekro_core.store.turn_trace`. The index ``turns_chat_times``
-has all that `nekro_core.store.turn_latency` reads of a chat."""
+    with a fault. ``times`` is JSON, see `nekro_core.store.turn_trace`. The index
+    ``turns_chat_times`` has all that `nekro_core.store.turn_latency` reads of a chat."""
 
     id = fields.BigIntField(primary_key=True)
     chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
