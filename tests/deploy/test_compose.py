@@ -1,5 +1,6 @@
 """compose.yaml names settings, files and services that exist, and NapCat reaches the bot."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -143,6 +144,19 @@ def test_the_proxy_lets_only_the_calls_of_boxes_through() -> None:
         ("POST", "/v1.41/containers/prune"),
     ):
         assert not _allowed(rules, method, path), (method, path)
+
+
+def test_haproxy_accepts_the_rules() -> None:
+    haproxy = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
+    if haproxy is None:
+        pytest.skip("haproxy is not installed (Debian: haproxy)")
+    done = subprocess.run(
+        [haproxy, "-c", "-f", ROOT / "deploy/engine-proxy.cfg"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def _rules(text: str) -> list[tuple[set[str], re.Pattern[str]]]:
