@@ -215,6 +215,22 @@ async def test_if_a_version_does_not_come_up_the_old_one_is_back_with_its_databa
         assert "heron" in str(bot.prompts(group)[-1].messages)
 
 
+async def test_a_version_that_is_killed_in_the_middle_of_its_start_leaves_nothing_behind(
+    tmp_path: Path, good: Path
+) -> None:
+    async with whole_bot(tmp_path, PORT=str(free_port()), **NEEDED) as bot:
+        group = bot.group()
+        assert await bot.ask(group, "the bird is a heron") == [WELL]
+        status, said = await upgraded(tmp_path, good, "--within", "0.7")
+        assert status == 1, said
+        assert "did not come up: it did not answer within 0.7 s" in said
+        assert seconds_back(said) < max(BACK_S, 4 + 2 * bot.bot.started_in)
+        assert applied(bot.bot.data) == newest()
+        await bot.peer.wait_connected()
+        assert await bot.ask(group, "which bird?") == [WELL]
+        assert "heron" in str(bot.prompts(group)[-1].messages)
+
+
 async def test_without_a_bot_the_link_is_switched_and_the_next_start_uses_it(
     tmp_path: Path, good: Path
 ) -> None:

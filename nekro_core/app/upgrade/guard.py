@@ -5,6 +5,7 @@ so a service manager or a terminal sees the same process. ``COMMAND`` is how the
 started. The guard imports little, because it stays beside the new version until that ends.
 """
 
+import fcntl
 import json
 import os
 import signal
@@ -21,6 +22,9 @@ import msgspec
 from nekro_core.app.upgrade.order import State, UpgradeOrder, read_order, write_order
 
 _LOOK_S = 0.05
+_FREE_S = 20.0
+"""Seconds to wait until processes of a killed version have ended. They usually end at once; on a
+busy machine it may take longer."""
 _END_S = 3.0
 """Seconds after which a new version that does not answer is killed. The old version must answer
 again within 10 s, and its start takes two to three."""
@@ -129,6 +133,22 @@ class UpgradeGuard:
             self._child.kill()
             self._child.wait()
 
+    def _wait_until_free(self) -> None:
+        """Wait until no process has the data folder locked. A version that was killed in the middle
+        of its start may leave a process that it was just starting."""
+        try:
+            lock = os.open(self._data / "nekro.lock", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        until = time.monotonic() + _FREE_S
+        while time.monotonic() < until:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(_LOOK_S)
+        os.close(lock)
+
     def _status(self) -> int:
         """Wait until the new version ends."""
         status = self._child.wait() if self._child is not None else 0
@@ -138,6 +158,7 @@ class UpgradeGuard:
         self._write("back", reason)
         _say(f"the new version is given up: {reason}")
         if not self._ended:
+            self._wait_until_free()
             _say("the old version starts again")
             os.execv(self._old[0], self._old)  # noqa: S606 - the command of the old version
         return 0

@@ -111,6 +111,24 @@ def test_a_silent_version_that_ignores_sigterm_is_killed(data: Path) -> None:
     assert time.monotonic() - began < 10
 
 
+def test_the_old_version_starts_when_nobody_has_the_data_folder_locked_any_more(data: Path) -> None:
+    (data / "nekro.lock").touch()
+    code = f"""
+import fcntl, os, sys, time
+lock = open({str(data / "nekro.lock")!r})
+fcntl.flock(lock, fcntl.LOCK_EX)
+if os.fork() == 0:
+    os.close(1)
+    time.sleep(2)
+sys.exit(3)
+"""
+    began = time.monotonic()
+    process = guard(data, program(data, code))
+    out, _ = process.communicate(timeout=60)
+    assert out == "the old version\n"
+    assert time.monotonic() - began > 2
+
+
 def test_an_address_of_another_process_is_no_answer(data: Path) -> None:
     (data / "running.json").write_text('{"pid": 1}')
     process = guard(data, program(data, "import time; time.sleep(300)"), within_s=0.5)
