@@ -8,6 +8,7 @@ ASTRBOT := .venv-astrbot
 LANGBOT := .venv-langbot
 FOLLOWS := .venv-follows
 MUTMUT  := .venv-mutants
+DOCS    := .venv-docs
 PYTHON312 ?= python3.12
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
@@ -17,7 +18,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor kit wheel image test test-python fresh long check format pictures follows follows-judge bench compare mutants crash upgrade soak year peers attack stdlib platforms synapse telegram-peer koishi clean
+.PHONY: help run chat docs doctor kit wheel image test test-python fresh long check format pictures follows follows-judge bench compare mutants crash upgrade soak year peers attack stdlib platforms synapse telegram-peer koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
@@ -37,6 +38,7 @@ help:
 	@echo "make year     a year of a group of 12 people: does the memory stay within its bounds?"
 	@echo "make mutants  small faults in the most important modules: which does no test notice? 30 minutes"
 	@echo "make pictures the pictures of the console in docs/images/console; 2 minutes, needs Chromium"
+	@echo "make docs     the documentation as a site, in site/"
 	@echo "make follows  learn anew to whom a line of a group goes (DATA=FOLDER); make follows-judge"
 	@echo "make crash    many kill -9 under load      make koishi   our OneBot peer against Koishi"
 	@echo "make upgrade  the data folder of an older commit (FROM=e61814b) opened by this code"
@@ -156,6 +158,11 @@ follows: $(FOLLOWS)/.installed
 follows-judge: $(FOLLOWS)/.installed
 	PYTHONPATH=. $(FOLLOWS)/bin/python scripts/follows/judge.py $(DATA)
 
+# The documentation as a site; TARGET is its folder. Read it with: python3 -m http.server -d site
+TARGET := site
+docs: $(DOCS)/.installed
+	PYTHONPATH=. $(DOCS)/bin/python -m scripts.docs_site.build $(TARGET)
+
 # Opens every page of the console in Chromium, in a bot whose chats are invented.
 pictures: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.console.pictures $(ARGS)
@@ -186,6 +193,14 @@ $(MUTMUT)/.installed:
 	@$(MUTMUT)/bin/python -m pip --disable-pip-version-check install --quiet "mutmut==3.8.1"
 	@touch $@
 
+# Held to one version: Zensical is young, and from 0.0.74 on it needs a package zensical-ui, which not
+# every index has.
+$(DOCS)/.installed:
+	@echo "Installing Zensical, which builds the site of the documentation (once) ..."
+	@$(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip --disable-pip-version-check install --quiet "zensical==0.0.73"
+	@touch $@
+
 $(FOLLOWS)/.installed:
 	@echo "Installing LightGBM and scikit-learn, with which the bot's decisions are learnt (once) ..."
 	@$(PYTHON) -m venv $(FOLLOWS)
@@ -193,7 +208,7 @@ $(FOLLOWS)/.installed:
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-3.* .mutants $(SYNAPSE) $(ASTRBOT) $(LANGBOT) $(MUTMUT) $(FOLLOWS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-3.* .mutants $(SYNAPSE) $(ASTRBOT) $(LANGBOT) $(MUTMUT) $(FOLLOWS) $(DOCS) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # An environment remembers its own folder and its Python; one that was moved must be made again. Only
 # said here: what a person has in it is theirs to throw away.

@@ -48,6 +48,8 @@ from nekro_core.operator.roles import Actor
 from nekro_core.operator.settings import SettingsArea, SettingsBook
 from nekro_core.operator.statistics import Statistics
 from nekro_core.operator.timers import Timers
+from nekro_core.operator.transfer.area import Transfer
+from nekro_core.operator.transfer.exporter import Sources
 from nekro_core.operator.turns import Turns
 from nekro_core.operator.undelivered import Undelivered
 from nekro_core.policy.ban_list import BanList
@@ -135,6 +137,17 @@ async def open_operator(
             requests=Requests(audit, message_io.requests, bans),
             broadcast=BroadcastArea(audit, message_io.announcements),
             settings=SettingsArea(audit, book),
+            transfer=Transfer(
+                audit,
+                Sources(
+                    store=message_io.store,
+                    settings=book,
+                    personas=runtime.personas,
+                    policies=runtime.services.policies.conduct,
+                    wall=wall,
+                ),
+                message_io.memory,
+            ),
             boxes=Boxes(audit, boxes.of_chats),
             finder=Finder(
                 audit,

@@ -38,8 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     memory.add_argument("action", choices=("export", "import"))
     memory.add_argument("file", nargs="?", default="", help="the file; without it stdout or stdin")
     memory.add_argument("--chat", default="", metavar="KEY", help="only this chat, or into it")
+    _add_transfer_commands(commands)
     commands.add_parser("restart", help="restart the running bot, in the same process")
     _add_service_actions(commands.add_parser("service", help="run the bot as a systemd service"))
+    _add_upgrade(commands.add_parser("upgrade", help="continue as another version, or go back"))
     _add_plugin_actions(commands.add_parser("plugin", help="write, try, install, list plugins"))
     _add_adapter_actions(commands.add_parser("adapter", help="list, write, check adapters"))
     mcp = commands.add_parser("mcp", help="offer tools to other agents over MCP, or use theirs")
@@ -105,6 +107,31 @@ def _add_backup_commands(commands: "argparse._SubParsersAction[argparse.Argument
     restore.add_argument(
         "--without-secrets", action="store_true", help="leave out the secrets of the backup"
     )
+
+
+def _add_transfer_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    export = commands.add_parser("export", help="settings, personas, chats, notes as JSON lines")
+    export.add_argument("file", nargs="?", default="", help="a new file; without it stdout")
+    export.add_argument("--messages", action="store_true", help="the history of all chats too")
+    imported = commands.add_parser("import", help="import such lines, also of other programs")
+    imported.add_argument("file", help="the file; - for stdin")
+    imported.add_argument(
+        "--dry-run", action="store_true", help="only say what would be new; nothing is stored"
+    )
+
+
+def _add_upgrade(upgrade: argparse.ArgumentParser) -> None:
+    upgrade.add_argument(
+        "source", nargs="?", default="", help="a wheel, or a folder with the source"
+    )
+    upgrade.add_argument(
+        "--versions", default="", metavar="FOLDER", help="for environments; beside the data folder"
+    )
+    upgrade.add_argument(
+        "--within", type=float, default=60.0, metavar="S", help="how soon the new one must answer"
+    )
+    # The old version asks the new one with this to migrate a copy of the database.
+    upgrade.add_argument("--check-database", action="store_true", help=argparse.SUPPRESS)
 
 
 def _add_settings_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

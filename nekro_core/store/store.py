@@ -41,6 +41,7 @@ from nekro_core.store.settings import StoreSettings
 from nekro_core.store.statistics import StatisticsRepository
 from nekro_core.store.statistics_counter import StatisticsCounter
 from nekro_core.store.timers import TimerRepository
+from nekro_core.store.transfer_rows import TransferRows
 from nekro_core.store.turn_log import TurnLogRepository
 from nekro_core.store.turn_trace import TurnTraceRepository
 from nekro_core.store.turns import TurnRepository
@@ -88,6 +89,7 @@ class Store:
         self.console_sessions = ConsoleSessionRepository(database)
         self.console_tokens = ConsoleTokenRepository(database)
         self.restored = RestoredRows(database)
+        self.transfer = TransferRows(database, chats=self.chats, messages=self.messages)
         self.statistics = StatisticsRepository(database, clock)
         self.statistics_counter = StatisticsCounter(database, self.messages, clock)
         self.chat_list = ChatListRepository(
