@@ -6,7 +6,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.sandbox.box_packages import NAMES, BoxPackages, PackagesUnavailable
+from nekro_core.sandbox.box_packages import BoxPackages
+from nekro_core.sandbox.package_fetch import NAMES, PackagesUnavailable
 
 
 class Pip:
