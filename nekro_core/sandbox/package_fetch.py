@@ -167,8 +167,7 @@ async def run_slowly(words: Sequence[str], limit_s: float) -> tuple[int, str]:
 async def locked(parent: Path) -> AsyncIterator[None]:
     """Hold the lock of the folder ``parent`` among processes. While another process holds it, try
     again every second. Raises `OSError`."""
-    parent.mkdir(parents=True, exist_ok=True)
-    with (parent / ".lock").open("a") as file:
+    with _lock_file(parent).open("a") as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -176,6 +175,11 @@ async def locked(parent: Path) -> AsyncIterator[None]:
             except BlockingIOError:
                 await anyio.sleep(_LOOK_AGAIN_S)
         yield
+
+
+def _lock_file(parent: Path) -> Path:
+    parent.mkdir(parents=True, exist_ok=True)
+    return parent / ".lock"
 
 
 def _pip(target: Path, python: str, machine: str) -> tuple[str, ...]:

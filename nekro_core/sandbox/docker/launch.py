@@ -69,9 +69,7 @@ class ContainerLauncher:
         self._doors = _open_doors(doors_in) if may_have_doors else None
         self._doors_work = False
 
-    async def launch(
-        self, image: GuestImage, spec: BoxSpec, packages: str = ""
-    ) -> BoxConnection:
+    async def launch(self, image: GuestImage, spec: BoxSpec, packages: str = "") -> BoxConnection:
         """Make a box and wait until its supervisor is ready. ``packages`` is the volume with the
         shared packages, or empty. Raises `BackendUnavailable`."""
         await self.total.admit()

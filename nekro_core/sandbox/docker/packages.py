@@ -126,7 +126,9 @@ class EnginePackages:
                 self._default = await self._choose_default()
             await self._fetch(self._default)
         except BackendUnavailable as error:
-            raise PackagesUnavailable(f"the packages of boxes cannot be fetched: {error}") from error
+            raise PackagesUnavailable(
+                f"the packages of boxes cannot be fetched: {error}"
+            ) from error
         finally:
             self._fetches = True
             self._called.set()

@@ -13,7 +13,9 @@ from nekro_core.sandbox.package_fetch import NEWEST, OLDEST
 
 NAME = "other-python"
 _LEFT_OUT = re.compile(r"(.*/)?(__pycache__|site-packages|test|tests|idlelib|ensurepip|config-.*)")
-_DOCKERFILE = b"FROM nekro-box/python\nCOPY python/ /opt/python/\nENV PATH=/opt/python/bin:/usr/bin\n"
+_DOCKERFILE = (
+    b"FROM nekro-box/python\nCOPY python/ /opt/python/\nENV PATH=/opt/python/bin:/usr/bin\n"
+)
 
 
 def find_other_python(known: tuple[int, int]) -> tuple[Path, tuple[int, int]] | None:

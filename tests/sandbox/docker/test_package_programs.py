@@ -67,7 +67,9 @@ def test_packages_are_unpacked_and_compiled(tmp_path: Path) -> None:
 
 
 def test_an_import_that_fails_is_told_and_nothing_is_shown(tmp_path: Path) -> None:
-    source = packages(tmp_path / "source", first="x = 1", second="import first\nraise OSError('no')")
+    source = packages(
+        tmp_path / "source", first="x = 1", second="import first\nraise OSError('no')"
+    )
     place = tmp_path / "place"
     assert fill(place, source, "first", "second") == "OSError: no"
     assert list(place.iterdir()) == []

@@ -118,9 +118,7 @@ def main() -> None:
     beats = threading.Thread(target=beat, args=(ended,))
     beats.start()
     try:
-        error = fill(
-            Path(told["place"]), told["entries"], told["modules"], told["shown_last"]
-        )
+        error = fill(Path(told["place"]), told["entries"], told["modules"], told["shown_last"])
     except (OSError, subprocess.SubprocessError, tarfile.TarError) as failed:
         error = f"{type(failed).__name__}: {failed}"
     finally:

@@ -1,4 +1,4 @@
-"""Add the shared packages to the path of a Python program in a box, after the packages of the image.
+"""Add the shared packages to the path of a Python program in a box, after those of the image.
 
 Every Python imports a module of this name at its start, before it runs a program. The folder of
 this file is in the PYTHONPATH of a box. The packages are for one version of Python, which the file
