@@ -13,9 +13,8 @@ from nekro_core.sandbox.package_fetch import NEWEST, OLDEST
 
 NAME = "other-python"
 _LEFT_OUT = re.compile(r"(.*/)?(__pycache__|site-packages|test|tests|idlelib|ensurepip|config-.*)")
-_DOCKERFILE = (
-    b"FROM nekro-box/python\nCOPY python/ /opt/python/\nENV PATH=/opt/python/bin:/usr/bin\n"
-)
+_DOCKERFILE = "FROM nekro-box/python\nCOPY python/ {0}/\nENV PATH={0}/bin:/usr/bin\n"
+"""The Python keeps its path, because its program may load its library from there."""
 
 
 def find_other_python(known: tuple[int, int]) -> tuple[Path, tuple[int, int]] | None:
@@ -41,11 +40,12 @@ async def give_other_image(host: str, prefix: Path, version: tuple[int, int]) ->
     """Make the image `NAME` from the Python in the folder ``prefix``. Raises
     `BackendUnavailable`."""
     program = "python{}.{}".format(*version)
+    steps = _DOCKERFILE.format(prefix).encode()
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as archive:
         entry = tarfile.TarInfo("Dockerfile")
-        entry.size = len(_DOCKERFILE)
-        archive.addfile(entry, io.BytesIO(_DOCKERFILE))
+        entry.size = len(steps)
+        archive.addfile(entry, io.BytesIO(steps))
         archive.add(prefix / "bin" / program, arcname=f"python/bin/{program}")
         link = tarfile.TarInfo("python/bin/python3")
         link.type, link.linkname = tarfile.SYMTYPE, program

@@ -141,7 +141,7 @@ async def test_an_engine_can_be_told_to_have_no_packages(docker_host: str) -> No
         without = DockerBackend(settings, tasks)
         box = await without.create(BoxSpec())
         assert without.packages is None
-        look = "import os\nprint(os.path.exists('/opt/packages/.complete'), 'PYTHONPATH' in os.environ)"
+        look = f"import os\nprint(os.path.exists('{PLACE}/.complete'), 'PYTHONPATH' in os.environ)"
         assert (await play(box, look)).output == "False False\n"
         await without.aclose()
         tasks.cancel_scope.cancel()
