@@ -25,9 +25,9 @@ def _is_for_this_python() -> bool:
 
 def _run_own() -> None:
     """Run the ``sitecustomize`` of the image, which this file hides."""
-    spec = PathFinder.find_spec("sitecustomize", sys.path)
+    spec = PathFinder.find_spec(__name__, sys.path)
     if spec is not None and spec.loader is not None:
-        module = ModuleType("sitecustomize")
+        module = ModuleType(__name__)
         module.__spec__, module.__file__ = spec, spec.origin
         spec.loader.exec_module(module)
 
