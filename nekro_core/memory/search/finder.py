@@ -26,7 +26,7 @@ from nekro_core.memory.search.question import (
     searched_terms,
     weighted_terms,
 )
-from nekro_core.memory.search.ranking import Ranked, Scratch, rank
+from nekro_core.memory.search.ranking import MEDIUM, Ranked, Scratch, rank
 from nekro_core.memory.search.reranking import Reranking
 from nekro_core.memory.search.word_hits import (
     ChatView,
@@ -42,9 +42,6 @@ from nekro_core.system.errors import NekroError
 
 MOST_FOUND = 50
 """Maximum number of messages that a search returns: about 3,000 tokens."""
-_RELATED_UP_TO = 20_000
-"""In chats with more messages than this, related terms are not searched. Related terms are many and
-common: in a chat of a million messages they would take most of the time."""
 _LATEST = 1e11
 """A time in seconds since 1970 that is later than any message: the inbox does not accept later
 times."""
@@ -94,10 +91,13 @@ class MessagesFound:
         records: The messages, best first.
         incomplete: Whether some older messages were not searched, because they are not indexed yet,
             or because too many newer ones were recalled.
+        weak: Whether nothing fits the words well. Then the records are the nearest that there are,
+            at most `_NEAREST`.
     """
 
     records: tuple[Record, ...]
     incomplete: bool = False
+    weak: bool = False
 
 
 class MessageFinder:
@@ -166,7 +166,9 @@ class MessageFinder:
         self, chat_key: ChatKey, query: MessageQuery, question: SearchQuestion
     ) -> MessagesFound:
         view = await view_of(self._store, chat_key)
-        if view.total > _RELATED_UP_TO:
+        if view.total > MEDIUM:
+            # Related terms are many and common: in a chat of a million messages they would take
+            # most of the time.
             question = replace(question, related={})
         authors = _author_terms(query.who)
         wanted = [*searched_terms(question), *authors, RESET]

@@ -77,6 +77,10 @@ class MessageVectors:
         """Compute the vector of a query, and the signs of the vectors of texts. Return None if the
         encoder cannot be used."""
         new = [each for each in dict.fromkeys(texts) if _digest(each) not in self._known]
+        if not new:
+            vector = await self.query(query)
+            known = [self._known[_digest(each)] for each in texts]
+            return None if vector is None else (vector, known)
         encoded = await self._encoder.encode(query, [each[:_TEXT] for each in new])
         if encoded is None:
             return None

@@ -44,7 +44,12 @@ _CHARACTER = 0.6
 _RELATED = 0.4
 """Weight of related terms, relative to the terms of the question."""
 _SEEDS = 100
-"""Number of messages with the best words whose neighbourhood is ranked."""
+_SEEDS_IN_MEDIUM = 300
+"""Number of messages with the best words whose neighbourhood is ranked, in chats with more than
+`MEDIUM` messages and with up to `MEDIUM`."""
+MEDIUM = 50_000
+"""In chats with at most this many messages, a search takes more messages into account: there is
+time for it."""
 _MOST_SEEDING = 20_000
 """The messages with the best words are looked for among at most this many messages that have the
 rarest terms. In a large chat, a message that has only common terms is not one of the best."""
@@ -190,9 +195,10 @@ def _candidates(
             # already.
             _add(scores, term, np.flatnonzero(scores[places]))
     places = np.concatenate(seeding)
-    seeds = [_best(places, scores, _SEEDS)]
+    number = _SEEDS_IN_MEDIUM if total <= MEDIUM else _SEEDS
+    seeds = [_best(places, scores, number)]
     if allowed is not None:
-        seeds.append(_best(places[allowed[places]], scores, _SEEDS))
+        seeds.append(_best(places[allowed[places]], scores, number))
     for some in seeding:
         scores[some] = 0.0
     around = np.concatenate(seeds)[:, None] + np.arange(-_FAR // 2, _FAR // 2 + 1)

@@ -41,8 +41,8 @@ async def similar_messages(
 
 
 def differing_signs(query: NDArray[np.float32], signs: Signs) -> NDArray[np.int64]:
-    """Return for each message how many of its signs differ from those of the query. This needs a
-    twentieth of the time of `meaning.cosines_of`, and is nearly as exact."""
+    """Return for each message how many of its signs differ from those of the query: the fewer, the
+    more similar. This takes less time than `meaning.cosines_of`."""
     wanted = np.packbits(query > 0).view(np.uint64)
     words = np.ascontiguousarray(signs).view(np.uint64)
     differing = np.zeros(len(words), np.uint16)
