@@ -1,5 +1,9 @@
-"""Joins the conversations of several folders into one long chat, and measures how well questions
-about them are answered there.
+"""Joins the conversations of all folders into one chat of 20,000 messages, and measures how well
+the questions about them are answered there.
+
+    python -m tests.memory.long_chat           print shares of the evidence among the first hits
+
+This takes some minutes, most of them to encode the messages.
 
 The conversations stand one after another, in a random order, with their own times, because the
 questions name dates. Between them is filler: messages made from the first half of one message and
@@ -7,9 +11,12 @@ the second half of another of the same language. Messages that are the evidence 
 not used for filler. So the filler has the words and names of the conversations, and says nothing.
 """
 
+import asyncio
 import random
+import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
@@ -24,9 +31,13 @@ from nekro_core.memory.search.finder import MessageFinder, MessageQuery
 from nekro_core.memory.search.indexer import SearchIndexer
 from nekro_core.memory.search.meaning import MessageVectors
 from nekro_core.store import Store
+from nekro_core.tools.discovery import SentenceVectors
 from tests.memory.quality import FIRST, Shares, asked_at, read_lines, seconds
 
+HERE = Path(__file__).parent
+FOLDERS = ("development", "set", "strangers")
 KEY = ChatKey.parse("web-group_long")
+_SIZE = 20_000
 _RUN = 400
 """Number of messages of filler in a row."""
 _PAUSE_S = 40.0
@@ -164,3 +175,25 @@ def _record(store: Store, message: Message) -> Record:
 
 async def _add(store: Store, record: Record) -> None:
     await store.messages.add(record, unique_id=record.message_id, before=store.chats.seen(KEY))
+
+
+async def main() -> None:
+    """Measure and print."""
+    conversations = conversations_of([HERE / each for each in FOLDERS])
+    with tempfile.TemporaryDirectory() as folder:
+        async with (
+            aclosing(SentenceVectors(timeout_s=250)) as encoder,
+            Store.open(f"sqlite://{folder}/long.sqlite3") as store,
+        ):
+            numbers = await fill_long(store, conversations, _SIZE)
+            vectors = MessageVectors(encoder)
+            await encode_long(store, vectors)
+            print(f"{len(numbers):,} messages")
+            for used, name in ((None, "by words"), (vectors, "with meaning")):
+                shares = await measure_long(store, conversations, numbers, used)
+                for group, each in shares.items():
+                    print(f"{name}, {group}: {each}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

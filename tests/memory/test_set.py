@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.memory.search.meaning import MessageVectors
-from nekro_core.store import Store
 from nekro_core.tools.discovery import SentenceVectors
-from tests.memory.long_chat import conversations_of, encode_long, fill_long, measure_long
 from tests.memory.quality import measure, read_lines
 
 HERE = Path(__file__).parent
@@ -31,28 +28,6 @@ async def test_the_questions_about_the_conversations_are_answered(
         print(f"\n{folder}: evidence among the first hits: {shares}")
     assert shares["all"][10] >= 0.75
     assert shares["all"][20] >= 0.82
-
-
-@pytest.mark.long
-async def test_the_questions_are_answered_in_a_chat_of_20000_messages_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The chat has the messages of all fifteen conversations, and filler. The questions are those
-    about the conversations of the strangers."""
-    conversations = conversations_of([HERE / each for each in ("development", "set", "strangers")])
-    asked = [each for each in conversations if each.name.endswith("strangers")]
-    async with (
-        aclosing(SentenceVectors(timeout_s=250)) as encoder,
-        Store.open(f"sqlite://{tmp_path}/long.sqlite3") as store,
-    ):
-        numbers = await fill_long(store, conversations, 20_000)
-        vectors = MessageVectors(encoder)
-        await encode_long(store, vectors)
-        shares = await measure_long(store, asked, numbers, vectors)
-    with capsys.disabled():
-        print(f"\n{len(numbers)} messages: evidence among the first hits: {shares}")
-    assert shares["all"][10] >= 0.72
-    assert shares["all"][20] >= 0.79
 
 
 async def test_a_search_by_words_alone_answers_most_questions_of_the_development_conversations(
