@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Self
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 from loguru import logger
 
@@ -150,7 +151,10 @@ class Sessions:
             tools = self._services.discovery.with_search_tool(
                 self._services.plugins.tools_for(nowhere)
             )
-            likely = beginnings(tools, persona=settings.persona, language=settings.language)
+            # Comparing questions with the worked examples is prepared too, which takes 0.1 s.
+            likely = await anyio.to_thread.run_sync(
+                partial(beginnings, tools, persona=settings.persona, language=settings.language)
+            )
         try:
             await model.prepare(likely)
         except ModelError as error:
