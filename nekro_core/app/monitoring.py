@@ -145,7 +145,7 @@ class Monitoring:
 
     async def metrics_text(self) -> tuple[bytes, str]:
         """See `BotMonitor.metrics_text`."""
-        # The first reader imports `prometheus_client`, which takes some 50 ms.
+        # The first reader imports `prometheus_client`, which takes some 0.1 s.
         exposition = await anyio.to_thread.run_sync(_exposition_module)
         if self._exposition is None:
             self._exposition = exposition.Exposition(self._bot.message_io.telemetry.metrics)
