@@ -30,7 +30,7 @@ from nekro_core.operator.chats import Chats
 from nekro_core.operator.embedded import Embedded
 from nekro_core.operator.erasure import Erasure
 from nekro_core.operator.finder import Finder, NamedSetting
-from nekro_core.operator.health import Health
+from nekro_core.operator.health import Finding, Health
 from nekro_core.operator.identity import Identity
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.logs import Logs
@@ -74,10 +74,11 @@ async def open_operator(
     bans: BanList,
     boxes: BoxServices,
     documents: DocumentFolder,
+    alerts: Callable[[], tuple[Finding, ...]],
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
-    """Build the areas. ``book`` reads and writes the settings. When the block ends, long actions
-    that still run are cancelled."""
+    """Build the areas. ``book`` reads and writes the settings, ``alerts`` returns what the bot
+    tells operators. When the block ends, long actions that still run are cancelled."""
     audit = AuditLog(message_io.store.audit)
 
     async def perform(actor: Actor, name: str, parameters: Mapping[str, Any]) -> Done[Any]:
@@ -126,7 +127,7 @@ async def open_operator(
             health=Health(
                 audit,
                 partial(examine, settings),
-                lambda: quick_problems(settings, book.problem),
+                lambda: (*alerts(), *quick_problems(settings, book.problem)),
                 wall,
             ),
             about=About(audit, started=wall(), changes=_changes()),

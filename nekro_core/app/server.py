@@ -260,7 +260,7 @@ async def serve(
         )
         port = listener.getsockname()[1]
         redactor, logs = configure_logging(
-            settings.written(), settings.nekro_data_dir.absolute() / "logs"
+            settings.written(), settings.nekro_data_dir.absolute() / "logs", settings.nekro_log
         )
         redactor.add_secrets(settings.secrets())
         written = adapter_settings(settings)

@@ -99,6 +99,11 @@ class Database:
         """``sqlite`` or ``postgres``."""
         return self._engine.dialect
 
+    @property
+    def queued_writes(self) -> int:
+        """The number of writes that wait for their commit."""
+        return len(self._waiting)
+
     async def newest_seq(self, table: str) -> int:
         """See `DatabaseEngine.newest_seq`."""
         return await self._engine.newest_seq(table)

@@ -11,6 +11,7 @@ from anyio.abc import TaskStatus
 from nekro_core.chat import ChatKey
 from nekro_core.store.audit import AuditRepository
 from nekro_core.store.chat_list import ChatListRepository
+from nekro_core.store.condition import StoreCondition
 from nekro_core.store.console_logins import ConsoleSessionRepository, ConsoleTokenRepository
 from nekro_core.store.console_people import ConsolePeopleRepository
 from nekro_core.store.database import Database
@@ -100,6 +101,7 @@ class Store:
             clock=clock,
         )
         self.kept = KeptRepository(database)
+        self.condition = StoreCondition(database)
         self.notes = NoteRepository(database)
         self.summaries = SummaryRepository(database)
         self.memory_chats = MemoryChatRepository(database)

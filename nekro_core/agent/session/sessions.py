@@ -274,6 +274,16 @@ class Sessions:
                 "{}: command {} cannot be marked as handled: {}", record.chat_key, record.seq, error
             )
 
+    @property
+    def turns_running(self) -> int:
+        """The number of turns of all chats that run now."""
+        return self._slots.running
+
+    @property
+    def turns_waiting(self) -> int:
+        """The number of turns of all chats that wait for a slot."""
+        return self._slots.waiting
+
     async def stop(self, chat_key: ChatKey) -> bool:
         """Stop the chat's running turn and send the chat a notice. Returns False if no turn
         runs."""
