@@ -186,7 +186,7 @@ class MemoryKeeper:
     async def compact(self, chat_key: ChatKey) -> bool:
         """Summarize all records of a chat. Returns whether the summaries are complete. Raises
         `NekroError`."""
-        before = self._store.messages.last_seq + 1
+        before = await self._store.messages.newest_seq() + 1
         for _ in range(_COMPACT_PASSES):
             if await self.summarizer.work(chat_key, before, ahead=False):
                 return True

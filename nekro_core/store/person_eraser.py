@@ -32,6 +32,7 @@ import anyio
 
 from nekro_core.chat import ChatKey, Media, Sender
 from nekro_core.chat.redact import RedactionTarget
+from nekro_core.store.changes import ChangeTopic, announcement
 from nekro_core.store.database import Database, Rows, SqlStatement
 from nekro_core.store.memory_eraser import MemoryEraser
 from nekro_core.store.messages import MessageRepository
@@ -115,6 +116,8 @@ class PersonEraser:
         await self._memory.erase(person, traces, forgotten, words)
         changed = await self._redacting.redact(person, forgotten)
         await self._search.remove_of_erased(traces.chats)
+        if told := announcement(self._database, ChangeTopic.ERASED):
+            await self._database.write(*told)
         return changed
 
     async def still_used(self, chat_key: ChatKey, media: Media) -> bool:
