@@ -17,6 +17,7 @@ from loguru import logger
 
 from nekro_core.store.database import Database, SqlStatement
 from nekro_core.store.errors import StoreError
+from nekro_core.system.errors import NekroError
 
 CHANNEL = "'nekro:' || current_schema()"
 """The SQL of the name under which changes are told."""
@@ -70,7 +71,8 @@ class ChangeFeed:
     def listen(self, topic: ChangeTopic, follower: Follower) -> None:
         """Call ``follower`` after each change of this topic, with the name of what changed. An
         empty name means that anything may have changed. Followers are called one after another. If
-        one raises `StoreError`, this is logged, and it is called again after the next connect."""
+        one raises a `NekroError` or an `OSError`, this is logged, and it is called again after the
+        next connect."""
         self._followers[topic].append(follower)
 
     async def follow(self) -> None:
@@ -115,5 +117,5 @@ class ChangeFeed:
         for follower in self._followers.get(topic, ()):
             try:
                 await follower(name)
-            except StoreError as error:
+            except (NekroError, OSError) as error:
                 logger.warning("a change of {} {} is not read yet: {}", topic, name, error)

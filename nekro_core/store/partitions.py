@@ -89,6 +89,16 @@ class PartitionRepository:
         )
         return bool(rows)
 
+    async def is_current(self, ownership: Ownership) -> bool:
+        """Return whether an ownership is valid at this moment. Ask this before an action that
+        writes no row. A write is checked by itself."""
+        rows = await self._database.read(
+            "SELECT 1 AS one FROM partition_owners WHERE partition = ? AND epoch = ?",
+            ownership.partition,
+            ownership.epoch,
+        )
+        return bool(rows)
+
     async def all(self) -> list[PartitionOwner]:
         """Get all partitions, by their number."""
         rows = await self._database.read("SELECT * FROM partition_owners ORDER BY partition")

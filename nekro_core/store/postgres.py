@@ -517,8 +517,10 @@ _STOPPING = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
 )
-"""Errors of a stopping server. They mean that the statement did not run."""
+"""Errors of a server that ends a connection: because the server stops, or because a node did nothing
+in a transaction. They mean that the transaction is rolled back."""
 
 
 def _translated(error: Exception) -> StoreError:

@@ -35,6 +35,8 @@ async def test_the_epoch_of_a_partition_only_grows(store: Store, clock: Clock) -
     first = await store.partitions.take(1, "worker-1")
     second = await store.partitions.take(1, "worker-2")
     assert (first, second) == (Ownership(1, 1), Ownership(1, 2))
+    assert not await store.partitions.is_current(first)
+    assert await store.partitions.is_current(second)
     assert not await store.partitions.release(first), "it is not the owner any more"
     assert await store.partitions.release(second)
     third = await store.partitions.take(1, "worker-1")
