@@ -43,10 +43,11 @@ class SharedMarks:
             text = json.dumps(dict(self._marks.all()))
             try:
                 await self._documents.write(MARKS, text, expected=found.revision if found else None)
-                return
             except DocumentConflict:
                 if not tries_left:
                     raise
+            else:
+                return
 
     async def erase(
         self, _person: Person, _traces: PersonTraces, _forgotten: RedactionTarget

@@ -83,7 +83,7 @@ class _Write:
     done: "asyncio.Future[list[Rows]]"
     committed: Callable[[list[Rows]], None] | None
     failed: Callable[[], None] | None
-    guard: Guard | None = None
+    guards: tuple[Guard, ...] = ()
     owner: Ownership | None = None
     results: list[Rows] = field(default_factory=list)
 
@@ -148,14 +148,14 @@ class Database:
     def write(
         self,
         *statements: SqlStatement,
-        guard: Guard | None = None,
+        guards: Sequence[Guard] = (),
         committed: Callable[[list[Rows]], None] | None = None,
         failed: Callable[[], None] | None = None,
     ) -> Awaitable[list[Rows]]:
         """Queue statements that are committed together. When this method returns, the statements
         are queued.
 
-        ``guard`` runs before the statements, in the same transaction. If it does not return its
+        ``guards`` run before the statements, in the same transaction. If one does not return its
         number of rows, nothing is written, and awaiting the result raises `GuardFailed`. If the
         caller runs in a block of `writing_as`, the write also needs that ownership, and awaiting
         the result can raise `OwnershipLost`.
@@ -176,11 +176,12 @@ class Database:
             done.set_exception(StoreUnavailable("the store is closed: nothing more is written"))
         else:
             clean = tuple(SqlStatement(sql, self._clean(values)) for sql, values in statements)
-            if guard is not None:
-                (sql, values), number = guard
-                guard = Guard(SqlStatement(sql, self._clean(values)), number)
+            checks = tuple(
+                Guard(SqlStatement(sql, self._clean(values)), rows)
+                for (sql, values), rows in guards
+            )
             owner = current_ownership()
-            self._waiting.append(_Write(clean, done, committed, failed, guard, owner))
+            self._waiting.append(_Write(clean, done, committed, failed, checks, owner))
             self._wake.set()
         done.add_done_callback(_mark_retrieved)
         return done
@@ -239,8 +240,8 @@ class Database:
         groups = _grouped(writes)
         required = dict.fromkeys(range(len(checks)), 1)
         for position, group in enumerate(groups, len(checks)):
-            if group.guarded is not None and group.guarded.guard is not None:
-                required[position] = group.guarded.guard.rows
+            if group.guarded is not None:
+                required[position] = group.rows
         try:
             results = await self._engine.commit(
                 [*checks, *(group.bound for group in groups)], required
@@ -306,11 +307,13 @@ class Database:
 @dataclass(slots=True, eq=False)
 class _Group:
     """One statement. It belongs to one write, or it merges the inserts of consecutive writes into
-    one table. ``guarded`` is the write whose guard the statement is."""
+    one table. ``guarded`` is the write of which the statement is a guard, and ``rows`` is the
+    number of rows that the guard must return."""
 
     sql: str | InsertStatement
     members: list[tuple[_Write, tuple[Value, ...]]]
     guarded: _Write | None = None
+    rows: int = 0
 
     @property
     def bound(self) -> Bound:
@@ -344,9 +347,8 @@ def _grouped(writes: Sequence[_Write]) -> list[_Group]:
     """Return the statements in order. Consecutive inserts into one table are merged."""
     groups: list[_Group] = []
     for write in writes:
-        if write.guard is not None:
-            (sql, values), _ = write.guard
-            groups.append(_Group(sql, [(write, values)], guarded=write))
+        for (sql, values), rows in write.guards:
+            groups.append(_Group(sql, [(write, values)], guarded=write, rows=rows))
         for statement, values in write.statements:
             if groups and isinstance(statement, InsertStatement) and groups[-1].sql is statement:
                 groups[-1].members.append((write, values))

@@ -182,7 +182,7 @@ class MessageRepository:
         *,
         unique_id: str | None,
         before: Sequence[SqlStatement] = (),
-        guard: Guard | None = None,
+        guards: Sequence[Guard] = (),
         stored: Callable[[Record], None] | None = None,
         failed: Callable[[], None] | None = None,
     ) -> Awaitable[list[Rows]]:
@@ -192,7 +192,7 @@ class MessageRepository:
         instance, the record is not stored, and the last item is empty. ``stored`` is called if the
         record was stored, in the order of the calls, even if the caller was cancelled. ``failed``
         is called if nothing could be written. ``before`` holds statements that run first, in the
-        same transaction. ``guard`` is a condition; see `Database.write`.
+        same transaction. ``guards`` are conditions; see `Database.write`.
         """
 
         def committed(results: list[Rows]) -> None:
@@ -202,7 +202,7 @@ class MessageRepository:
                 stored(final)
 
         statements = (*before, self.insert_statement(record, unique_id))
-        return self._database.write(*statements, guard=guard, committed=committed, failed=failed)
+        return self._database.write(*statements, guards=guards, committed=committed, failed=failed)
 
     @staticmethod
     def insert_statement(record: Record, unique_id: str | None) -> SqlStatement:

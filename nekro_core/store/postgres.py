@@ -519,8 +519,8 @@ _STOPPING = (
     asyncpg.CannotConnectNowError,
     asyncpg.IdleInTransactionSessionTimeoutError,
 )
-"""Errors of a server that ends a connection: because the server stops, or because a node did nothing
-in a transaction. They mean that the transaction is rolled back."""
+"""Errors of a server that ends a connection: because the server stops, or because a node did
+nothing in a transaction. They mean that the transaction is rolled back."""
 
 
 def _translated(error: Exception) -> StoreError:

@@ -32,6 +32,9 @@ transaction that had begun before it is over: a process that stops in one loses 
 _ROUND_S = 5.0
 _PAUSE_S = 0.02
 _AFTER_FAULT_S = 60.0
+ERASURES = "erasures"
+"""The name of the row of ``counted`` that has the number of erasures. Only a shared database has
+it."""
 _GOOD_STOPS = frozenset({"finished", "stopped", "recalled", "too_old", "switched_off"})
 """Reasons for the end of a turn that are not errors."""
 
@@ -46,6 +49,7 @@ class StatisticsCounter:
         self._messages = messages
         self._clock = clock
         self._counted: dict[str, int] = {}
+        self._nobody_erased: tuple[Guard, ...] = ()
         self.pause = anyio.Lock()
         """Hold this lock to remove a person from the rows. While the lock is held, nothing is
         counted. So the person is not written into the statistics again."""
@@ -72,13 +76,36 @@ class StatisticsCounter:
         because of the error are counted by a later call."""
         async with self.pause:
             try:
+                await self._look_at_erasures()
                 messages = await self._count_messages(_MESSAGES * times)
                 turns = await self._count_turns(_TURNS * times)
                 return await self._count_uses(_USES * times) or messages or turns
             except GuardFailed:
-                # Another process has counted these rows. Read again what was counted.
+                # Another process has counted these rows, or has erased a person from them. Read
+                # again what was counted.
                 self._counted.clear()
                 return True
+
+    async def _look_at_erasures(self) -> None:
+        """In a shared database, note how many erasures there were before the rows are read. If
+        there was another one when the counts are stored, they may contain the erased person, so the
+        transaction is refused. An erasure that begins later waits for the transaction."""
+        if not self._database.shared:
+            return
+        sql = "SELECT through FROM counted WHERE name = ?"
+        rows = await self._database.read(sql, ERASURES)
+        if not rows:
+            await self._database.write(
+                SqlStatement(
+                    "INSERT INTO counted (name, through) VALUES (?, 0) ON CONFLICT DO NOTHING",
+                    (ERASURES,),
+                )
+            )
+            rows = await self._database.read(sql, ERASURES)
+        unchanged = SqlStatement(
+            f"{sql} AND through = ? FOR SHARE", (ERASURES, int(rows[0]["through"]))
+        )
+        self._nobody_erased = (Guard(unchanged),)
 
     async def backlog(self) -> int:
         """Return the approximate number of messages and turns that are not counted yet. It is large
@@ -101,7 +128,9 @@ class StatisticsCounter:
             "SET through = excluded.through WHERE counted.through = ? RETURNING name",
             (table, through, await self._through(table)),
         )
-        await self._database.write(*increments.statements(), guard=Guard(noted))
+        await self._database.write(
+            *increments.statements(), guards=(Guard(noted), *self._nobody_erased)
+        )
         self._counted[table] = through
 
     async def _settle(self) -> int:
@@ -188,7 +217,7 @@ class StatisticsCounter:
                 for turn in turns
                 if turn["id"] in first
             ),
-            guard=Guard(counted, rows=len(ids)),
+            guards=(Guard(counted, rows=len(ids)), *self._nobody_erased),
         )
         return len(turns) == limit
 

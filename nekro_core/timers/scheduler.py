@@ -39,7 +39,7 @@ class TimerNoteWriter(Protocol):
         to_bot: bool,
         unique_id: str,
         beside: Callable[[int], Sequence[SqlStatement]],
-        guard: Callable[[int], Guard | None],
+        guards: Callable[[int], Sequence[Guard]],
     ) -> object:
         """See `Inbox.note`. If it raises `StoreUnavailable` or `GuardFailed`, nothing was
         written."""
@@ -124,11 +124,11 @@ class TimerScheduler:
             return  # The row was changed or deleted a moment ago.
         told = after_firing(row, now)
 
-        def claim(seq: int) -> Guard:
+        def claim(seq: int) -> tuple[Guard]:
             nonlocal told
             told = replace(told, record_seq=seq)
             self._rows.put(told)
-            return self._store.timers.claim(row, told)
+            return (self._store.timers.claim(row, told),)
 
         def beside(_: int) -> tuple[SqlStatement, ...]:
             return self._store.timers.sweep_statement(), *self._store.timers.told(row.timer_id)
@@ -140,7 +140,7 @@ class TimerScheduler:
                 to_bot=True,
                 unique_id=f"timer:{row.timer_id}:{row.due:.3f}",
                 beside=beside,
-                guard=claim,
+                guards=claim,
             )
         except StoreUnavailable:
             self._rows.take_back(told, row)

@@ -1,6 +1,7 @@
 """Several processes use one PostgreSQL database: who may open it, who migrates it, and in which
 order their records are numbered."""
 
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -13,6 +14,7 @@ from nekro_core.chat import ChatKey, Record, plain_text
 from nekro_core.store import (
     DatabaseInUse,
     GuardFailed,
+    Person,
     SqlStatement,
     Store,
     StoreSettings,
@@ -21,6 +23,7 @@ from nekro_core.store import (
 )
 from nekro_core.store.database import Guard
 from nekro_core.store.upgrade import known_migrations
+from tests.faults.line import Line
 from tests.peers.postgres import PostgresServer
 
 from .conftest import GROUP, OTHER, Clock, node, record, say
@@ -226,9 +229,9 @@ async def test_a_guard_that_fails_refuses_its_write_and_no_other(url: str, clock
         failures: list[str] = []
         before = database.write(put("a", "1"))
         refused = database.write(
-            put("b", "2"), guard=expects("wrong"), failed=lambda: failures.append("b")
+            put("b", "2"), guards=[expects("wrong")], failed=lambda: failures.append("b")
         )
-        taken = database.write(put("c", "3"), guard=expects("old"))
+        taken = database.write(put("c", "3"), guards=[expects("old")])
         after = database.write(put("d", "4"))
         await before
         with pytest.raises(GuardFailed):
@@ -252,6 +255,39 @@ async def test_rows_are_counted_once_although_two_processes_count(
                 tasks.start_soon(store.statistics_counter.count_slice)
     members = await one.chat_list.members(GROUP)
     assert [each.messages for each in members] == [30]
+
+
+async def test_counts_that_another_process_made_do_not_bring_an_erased_person_back(
+    postgres: PostgresServer, postgres_url: str, clock: Clock
+) -> None:
+    """A process has read the person's messages and stops before it stores the counts. Meanwhile the
+    person is erased. Then the process goes on."""
+    async with (
+        Line(postgres.port) as line,
+        Store.open(
+            re.sub(r":\d+/", f":{line.port}/", postgres_url), node("slow"), clock=clock
+        ) as slow,
+        Store.open(postgres_url, node("other"), clock=clock) as other,
+    ):
+        await other.accounts.bind("onebot_v11", "bot")
+        said = [await say(other, f"{number}") for number in range(3)]
+        while await slow.statistics_counter.count_slice():
+            pass  # The first slice also makes the row that counts erasures.
+        said.append(await say(other, "one more"))
+        person = Person(adapter="onebot_v11", user_id="10001", instances=(GROUP.instance,))
+        async with anyio.create_task_group() as tasks:
+            line.freezes_before = b"COMMIT;"
+            tasks.start_soon(slow.statistics_counter.count_slice)
+            with anyio.fail_after(20):
+                while not line.frozen:
+                    await anyio.sleep(0.01)
+                await other.erasing.erase(person, await other.erasing.look(person))
+            line.thaw()
+        rows = await postgres.run(
+            "SELECT dimension FROM statistics WHERE member = '10001' OR name LIKE '%10001'",
+            url=postgres_url,
+        )
+        assert rows == []
 
 
 async def test_both_processes_bind_one_account_to_one_instance(

@@ -86,8 +86,8 @@ def _nothing(_: int) -> tuple[SqlStatement, ...]:
     return ()
 
 
-def _unguarded(_: int) -> Guard | None:
-    return None
+def _no_guards(_: int) -> tuple[Guard, ...]:
+    return ()
 
 
 class Inbox:
@@ -217,7 +217,7 @@ class Inbox:
         begins_anew: bool = False,
         compacts: bool = False,
         beside: Callable[[int], Sequence[SqlStatement]] = _nothing,
-        guard: Callable[[int], Guard | None] = _unguarded,
+        guards: Callable[[int], Sequence[Guard]] = _no_guards,
     ) -> Record:
         """Add a system line to a chat's history. The model and the web pages see the line; it is
         not sent to the chat.
@@ -225,10 +225,10 @@ class Inbox:
         The agent answers a line with ``to_bot``, even after a restart. A line is not stored again
         if a record with its ``unique_id`` exists. With ``begins_anew`` the agent forgets everything
         in the chat before this line; with ``compacts`` it sees a summary instead. ``beside`` gets
-        the line's ``seq`` and returns SQL statements that run in the same transaction. ``guard``
-        gets it too, and returns a condition; see `Database.write`. If the caller is cancelled while
+        the line's ``seq`` and returns SQL statements that run in the same transaction. ``guards``
+        gets it too, and returns conditions; see `Database.write`. If the caller is cancelled while
         this method waits, the line is stored nevertheless. Raises `StoreUnavailable`, and
-        `GuardFailed` if the condition is not fulfilled.
+        `GuardFailed` if a condition is not fulfilled.
         """
         store, begun = self._store, self._clock()
         detail = CONVERSATION_COMPACTED if compacts else ""
@@ -247,7 +247,7 @@ class Inbox:
             record,
             unique_id=unique_id,
             before=(*store.chats.seen(chat_key), *beside(record.seq)),
-            guard=guard(record.seq),
+            guards=guards(record.seq),
             stored=lambda record: self._on_stored(record, begun),
             failed=lambda: store.chats.forget(chat_key),
         )
