@@ -14,6 +14,8 @@ from nekro_core.store import Store
 from nekro_core.system.documents import FileDocuments
 
 OLD = "0017_participation"
+LATER_TABLES = ("partition_owners",)
+"""Tables that migrations after `OLD` have added."""
 
 
 async def used_before(folder: Path, *, chats: int = 1) -> None:
@@ -21,8 +23,9 @@ async def used_before(folder: Path, *, chats: int = 1) -> None:
     async with Store.open(f"sqlite://{folder / 'nekro.sqlite3'}"):
         pass
     with closing(sqlite3.connect(folder / "nekro.sqlite3")) as database, database:
-        database.execute("DROP TABLE upgrade_notes")
-        database.execute("DELETE FROM tortoise_migrations WHERE name = ?", (OLD,))
+        for table in ("upgrade_notes", *LATER_TABLES):
+            database.execute(f"DROP TABLE {table}")
+        database.execute("DELETE FROM tortoise_migrations WHERE name >= ?", (OLD,))
         for number in range(chats):
             database.execute(
                 "INSERT INTO chats (chat_key, instance, first_seen, handled_seq) "
