@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 import anyio
 
 from nekro_core.store import SqlStatement, Store, StoreError, TimerRow
+from nekro_core.store.database import Guard
 from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.timers.due import ACTIVE, OVER
 
@@ -104,6 +105,14 @@ class TimerRows:
         now = self._rows.get(row.timer_id)
         if now is row or (now is None and row.state == OVER):
             self.put(before)
+
+    def claim(self, before: TimerRow, after: TimerRow) -> Guard:
+        """See `TimerRepository.claim`."""
+        return self._store.timers.claim(before, after)
+
+    def told(self, timer_id: str) -> list[SqlStatement]:
+        """See `TimerRepository.told`."""
+        return self._store.timers.told(timer_id)
 
     def next_due(self) -> float | None:
         """Return the next due time in the queue. If its timer was changed or deleted, this may be

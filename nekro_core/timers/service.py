@@ -10,7 +10,8 @@ from typing import Any, Self
 import anyio
 
 from nekro_core.chat import ChatKey
-from nekro_core.store import ChangeTopic, SqlStatement, Store, StoreError, TimerRow
+from nekro_core.store import ChangeTopic, GuardFailed, Store, StoreError, TimerRow
+from nekro_core.store.database import Guard
 from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.errors import NekroError
@@ -234,10 +235,11 @@ class TimerService:
         row = self._recurring(timer_id)
         reported = row
 
-        def beside(seq: int) -> tuple[SqlStatement]:
+        def claim(seq: int) -> tuple[Guard]:
             nonlocal reported
             reported = replace(row, record_seq=seq)
-            return (self._rows.put(reported),)
+            self._rows.put(reported)
+            return (self._rows.claim(row, reported),)
 
         try:
             await self._inbox.note(
@@ -245,8 +247,14 @@ class TimerService:
                 due_text(replace(row, due=0.0), self._wall()),
                 to_bot=True,
                 unique_id=f"timer:{timer_id}:now:{uuid.uuid4().hex}",
-                beside=beside,
+                beside=lambda _: self._rows.told(timer_id),
+                guards=claim,
             )
+        except GuardFailed:
+            await self._rows.read_again(timer_id)
+            raise TimerRefused(
+                f"the timer {timer_id!r} has changed at this moment: look at it, then try again"
+            ) from None
         except StoreError:
             self._rows.take_back(reported, row)
             raise
