@@ -8,7 +8,7 @@ calls. So when a reader sees a row, no row with a lower number appears later.
 SQL statements have ``?`` for values and use only syntax that both SQLite and PostgreSQL understand.
 
 If several processes share the database, a write can have conditions: an ownership
-(`nekro_core.store.ownership`) or a `Guard`. They are checked in the transaction of the write.
+(`nekro_core.store.ownership`) or a `WriteGuard`. They are checked in the transaction of the write.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class SqlStatement(NamedTuple):
     values: tuple[Value, ...] = ()
 
 
-class Guard(NamedTuple):
+class WriteGuard(NamedTuple):
     """A statement that must return this number of rows. Otherwise its write is refused."""
 
     statement: SqlStatement
@@ -83,7 +83,7 @@ class _Write:
     done: "asyncio.Future[list[Rows]]"
     committed: Callable[[list[Rows]], None] | None
     failed: Callable[[], None] | None
-    guards: tuple[Guard, ...] = ()
+    guards: tuple[WriteGuard, ...] = ()
     owner: Ownership | None = None
     results: list[Rows] = field(default_factory=list)
 
@@ -148,7 +148,7 @@ class Database:
     def write(
         self,
         *statements: SqlStatement,
-        guards: Sequence[Guard] = (),
+        guards: Sequence[WriteGuard] = (),
         committed: Callable[[list[Rows]], None] | None = None,
         failed: Callable[[], None] | None = None,
     ) -> Awaitable[list[Rows]]:
@@ -177,7 +177,7 @@ class Database:
         else:
             clean = tuple(SqlStatement(sql, self._clean(values)) for sql, values in statements)
             checks = tuple(
-                Guard(SqlStatement(sql, self._clean(values)), rows)
+                WriteGuard(SqlStatement(sql, self._clean(values)), rows)
                 for (sql, values), rows in guards
             )
             owner = current_ownership()
@@ -369,4 +369,13 @@ def _storable(text: str, no_nul: bool) -> str:
     return text.replace("\0", "\ufffd") if no_nul else text
 
 
-__all__ = ["Database", "Guard", "InsertStatement", "Row", "Rows", "SqlStatement", "Value", "upsert"]
+__all__ = [
+    "Database",
+    "InsertStatement",
+    "Row",
+    "Rows",
+    "SqlStatement",
+    "Value",
+    "WriteGuard",
+    "upsert",
+]

@@ -21,12 +21,12 @@ from nekro_core.chat import (
 )
 from nekro_core.store.database import (
     Database,
-    Guard,
     InsertStatement,
     Row,
     Rows,
     SqlStatement,
     Value,
+    WriteGuard,
 )
 from nekro_core.store.decisions import DecisionReason, MessageDecision, decided_statement
 from nekro_core.store.limits import MAX_ID
@@ -182,7 +182,7 @@ class MessageRepository:
         *,
         unique_id: str | None,
         before: Sequence[SqlStatement] = (),
-        guards: Sequence[Guard] = (),
+        guards: Sequence[WriteGuard] = (),
         stored: Callable[[Record], None] | None = None,
         failed: Callable[[], None] | None = None,
     ) -> Awaitable[list[Rows]]:

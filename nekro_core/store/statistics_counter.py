@@ -13,7 +13,7 @@ from collections.abc import Callable
 import anyio
 from loguru import logger
 
-from nekro_core.store.database import Database, Guard, Row, Rows, SqlStatement
+from nekro_core.store.database import Database, Row, Rows, SqlStatement, WriteGuard
 from nekro_core.store.errors import GuardFailed, StoreError
 from nekro_core.store.messages import ABOVE_ALL, MessageRepository
 from nekro_core.store.statistic_rows import Dimension, Increments, LatencyMeasure, Subject, Sums
@@ -49,7 +49,7 @@ class StatisticsCounter:
         self._messages = messages
         self._clock = clock
         self._counted: dict[str, int] = {}
-        self._nobody_erased: tuple[Guard, ...] = ()
+        self._nobody_erased: tuple[WriteGuard, ...] = ()
         self.pause = anyio.Lock()
         """Hold this lock to remove a person from the rows. While the lock is held, nothing is
         counted. So the person is not written into the statistics again."""
@@ -105,7 +105,7 @@ class StatisticsCounter:
         unchanged = SqlStatement(
             f"{sql} AND through = ? FOR SHARE", (ERASURES, int(rows[0]["through"]))
         )
-        self._nobody_erased = (Guard(unchanged),)
+        self._nobody_erased = (WriteGuard(unchanged),)
 
     async def backlog(self) -> int:
         """Return the approximate number of messages and turns that are not counted yet. It is large
@@ -129,7 +129,7 @@ class StatisticsCounter:
             (table, through, await self._through(table)),
         )
         await self._database.write(
-            *increments.statements(), guards=(Guard(noted), *self._nobody_erased)
+            *increments.statements(), guards=(WriteGuard(noted), *self._nobody_erased)
         )
         self._counted[table] = through
 
@@ -217,7 +217,7 @@ class StatisticsCounter:
                 for turn in turns
                 if turn["id"] in first
             ),
-            guards=(Guard(counted, rows=len(ids)), *self._nobody_erased),
+            guards=(WriteGuard(counted, rows=len(ids)), *self._nobody_erased),
         )
         return len(turns) == limit
 

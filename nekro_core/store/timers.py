@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from nekro_core.chat import ChatKey
 from nekro_core.store.changes import ChangeTopic, announcement
-from nekro_core.store.database import Database, Guard, Row, SqlStatement, upsert
+from nekro_core.store.database import Database, Row, SqlStatement, WriteGuard, upsert
 from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.store.values import TimerRow
 
@@ -43,11 +43,11 @@ class TimerRepository:
         return announcement(self._database, ChangeTopic.TIMERS, timer_id)
 
     @staticmethod
-    def claim(before: TimerRow, after: TimerRow) -> Guard:
+    def claim(before: TimerRow, after: TimerRow) -> WriteGuard:
         """Return the condition of a due time's report: the row is still ``before``. If it is, it
         becomes ``after``. So of several processes only one reports a due time, and none reports a
         timer that another process has changed or deleted."""
-        return Guard(
+        return WriteGuard(
             SqlStatement(
                 "UPDATE timers SET state = ?, due = ?, told_due = ?, record_seq = ? "
                 "WHERE timer_id = ? AND state = ? AND due = ? RETURNING timer_id",

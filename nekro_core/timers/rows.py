@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 import anyio
 
 from nekro_core.store import SqlStatement, Store, StoreError, TimerRow
-from nekro_core.store.database import Guard
+from nekro_core.store.database import WriteGuard
 from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.timers.due import ACTIVE, OVER
 
@@ -106,7 +106,7 @@ class TimerRows:
         if now is row or (now is None and row.state == OVER):
             self.put(before)
 
-    def claim(self, before: TimerRow, after: TimerRow) -> Guard:
+    def claim(self, before: TimerRow, after: TimerRow) -> WriteGuard:
         """See `TimerRepository.claim`."""
         return self._store.timers.claim(before, after)
 

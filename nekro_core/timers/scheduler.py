@@ -17,7 +17,7 @@ from loguru import logger
 
 from nekro_core.chat import ChatKey
 from nekro_core.store import GuardFailed, SqlStatement, Store, StoreUnavailable, TimerRow
-from nekro_core.store.database import Guard
+from nekro_core.store.database import WriteGuard
 from nekro_core.timers.due import RECURRING, after_firing, due_text, rescheduled
 from nekro_core.timers.rows import TimerRows
 
@@ -39,7 +39,7 @@ class TimerNoteWriter(Protocol):
         to_bot: bool,
         unique_id: str,
         beside: Callable[[int], Sequence[SqlStatement]],
-        guards: Callable[[int], Sequence[Guard]],
+        guards: Callable[[int], Sequence[WriteGuard]],
     ) -> object:
         """See `Inbox.note`. If it raises `StoreUnavailable` or `GuardFailed`, nothing was
         written."""
@@ -124,7 +124,7 @@ class TimerScheduler:
             return  # The row was changed or deleted a moment ago.
         told = after_firing(row, now)
 
-        def claim(seq: int) -> tuple[Guard]:
+        def claim(seq: int) -> tuple[WriteGuard]:
             nonlocal told
             told = replace(told, record_seq=seq)
             self._rows.put(told)

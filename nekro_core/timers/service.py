@@ -11,7 +11,7 @@ import anyio
 
 from nekro_core.chat import ChatKey
 from nekro_core.store import ChangeTopic, GuardFailed, Store, StoreError, TimerRow
-from nekro_core.store.database import Guard
+from nekro_core.store.database import WriteGuard
 from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.errors import NekroError
@@ -235,7 +235,7 @@ class TimerService:
         row = self._recurring(timer_id)
         reported = row
 
-        def claim(seq: int) -> tuple[Guard]:
+        def claim(seq: int) -> tuple[WriteGuard]:
             nonlocal reported
             reported = replace(row, record_seq=seq)
             self._rows.put(reported)

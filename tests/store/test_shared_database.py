@@ -21,7 +21,7 @@ from nekro_core.store import (
     StoreUnavailable,
     final_seq,
 )
-from nekro_core.store.database import Guard
+from nekro_core.store.database import WriteGuard
 from nekro_core.store.upgrade import known_migrations
 from tests.faults.line import Line
 from tests.peers.postgres import PostgresServer
@@ -217,8 +217,8 @@ async def test_a_guard_that_fails_refuses_its_write_and_no_other(url: str, clock
                 (key, value),
             )
 
-        def expects(value: str) -> Guard:
-            return Guard(
+        def expects(value: str) -> WriteGuard:
+            return WriteGuard(
                 SqlStatement(
                     "UPDATE plugin_data SET value = 'new' WHERE store_key = 'k' AND value = ? "
                     "RETURNING id",

@@ -25,7 +25,7 @@ from nekro_core.chat.record import CONVERSATION_COMPACTED
 from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.clean import clean_message, clean_segments, clean_text
 from nekro_core.store import SqlStatement, Store
-from nekro_core.store.database import Guard, Rows
+from nekro_core.store.database import Rows, WriteGuard
 from nekro_core.store.messages import unique_id_in, unique_id_of, with_final_seq
 
 _LATEST = 1e11
@@ -86,7 +86,7 @@ def _nothing(_: int) -> tuple[SqlStatement, ...]:
     return ()
 
 
-def _no_guards(_: int) -> tuple[Guard, ...]:
+def _no_guards(_: int) -> tuple[WriteGuard, ...]:
     return ()
 
 
@@ -217,7 +217,7 @@ class Inbox:
         begins_anew: bool = False,
         compacts: bool = False,
         beside: Callable[[int], Sequence[SqlStatement]] = _nothing,
-        guards: Callable[[int], Sequence[Guard]] = _no_guards,
+        guards: Callable[[int], Sequence[WriteGuard]] = _no_guards,
     ) -> Record:
         """Add a system line to a chat's history. The model and the web pages see the line; it is
         not sent to the chat.
