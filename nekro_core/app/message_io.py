@@ -11,6 +11,7 @@ from typing import Any, Self
 from loguru import logger
 
 from nekro_core.app.settings import Settings
+from nekro_core.app.shared_secrets import share_secrets
 from nekro_core.app.voices import transcriber_of
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.adapter import Adapter
@@ -81,13 +82,16 @@ class MessageIO:
         telemetry: Telemetry | None = None,
     ) -> AsyncIterator[Self]:
         """Build all these objects. Their files are in the folder ``data``, which must be locked.
-        The adapters read their settings from ``configuration``. Raises `StoreError`."""
+        The adapters read their settings from ``configuration``. Raises `StoreError`, and
+        `DocumentError` if the secrets of a shared database cannot be read."""
         delivery, speech = settings.nekro_delivery, settings.nekro_speech.transcriber
         telemetry = telemetry or Telemetry()
         async with AsyncExitStack() as stack:
             store = await stack.enter_async_context(
                 Store.open(settings.database_url, settings.nekro_store, clock=wall)
             )
+            if settings.nekro_store.node:
+                await share_secrets(data, store.documents)
             activity = Broadcast()
             converter = await stack.enter_async_context(MediaConverter())
             addresses = settings.adapters.address_settings()

@@ -10,6 +10,7 @@ from anyio.abc import TaskStatus
 
 from nekro_core.chat import ChatKey
 from nekro_core.store.audit import AuditRepository
+from nekro_core.store.changes import ChangeFeed, ChangeTopic
 from nekro_core.store.chat_list import ChatListRepository
 from nekro_core.store.condition import StoreCondition
 from nekro_core.store.console_logins import ConsoleSessionRepository, ConsoleTokenRepository
@@ -27,8 +28,15 @@ from nekro_core.store.memory_summaries import SummaryRepository
 from nekro_core.store.message_search import MessageSearch
 from nekro_core.store.messages import MessageRepository
 from nekro_core.store.model_uses import ModelUseRepository
+from nekro_core.store.partitions import PartitionRepository
 from nekro_core.store.pending import WaitingRepository
-from nekro_core.store.people import AccountRepository, ChatRepository, UserRepository
+from nekro_core.store.people import (
+    AccountRepository,
+    ChatRepository,
+    UserRepository,
+    accounts_of,
+    chat_names,
+)
 from nekro_core.store.person_eraser import PersonEraser
 from nekro_core.store.plugin_data import PluginDataRepository
 from nekro_core.store.prompt_eraser import PromptEraser
@@ -48,6 +56,7 @@ from nekro_core.store.turn_trace import TurnTraceRepository
 from nekro_core.store.turns import TurnRepository
 from nekro_core.store.upgrade_notes import UpgradeNotes
 from nekro_core.store.values import Account
+from nekro_core.system.background_tasks import background_tasks
 
 
 class Store:
@@ -65,6 +74,8 @@ class Store:
         chat_names: dict[ChatKey, str],
         clock: Callable[[], float],
     ) -> None:
+        self.changes = ChangeFeed(database)
+        self.partitions = PartitionRepository(database, clock=clock)
         self.messages = MessageRepository(database, last_seq=last_seq)
         self.decisions = DecisionRepository(database)
         self.accounts = AccountRepository(database, accounts=accounts, clock=clock)
@@ -84,7 +95,7 @@ class Store:
         self.model_uses = ModelUseRepository(database)
         self.waiting = WaitingRepository(database)
         self.audit = AuditRepository(database, clock=clock)
-        self.documents = DatabaseDocuments(database, clock=clock)
+        self.documents = DatabaseDocuments(database, clock=clock, changes=self.changes)
         self.retention = RowRetention(database)
         self.console_people = ConsolePeopleRepository(database)
         self.console_sessions = ConsoleSessionRepository(database)
@@ -118,6 +129,13 @@ class Store:
             search=self.search_index,
             memory=MemoryEraser(database),
         )
+        listen = self.changes.listen
+        listen(ChangeTopic.ACCOUNTS, self.accounts.read_again)
+        listen(ChangeTopic.CHATS, self.chats.read_name)
+        listen(ChangeTopic.DOCUMENTS, self.documents.forget_listing)
+        listen(ChangeTopic.ERASED, self.chats.forget_all)
+        listen(ChangeTopic.ERASED, self.users.forget_all)
+        listen(ChangeTopic.ERASED, self.prompts.forget_stored_elsewhere)
 
     @classmethod
     @asynccontextmanager
@@ -134,6 +152,9 @@ class Store:
         ``asyncpg://user:password@host:5432/name``. Leaving the block commits the queued writes and
         closes the database. Several stores can be open in one process.
 
+        If the settings have a ``node``, other nodes can open the database too. It must be on a
+        PostgreSQL server.
+
         Raises `DatabaseTooNew`, `MigrationFailed`, `StoreUnavailable`, and on PostgreSQL
         `DatabaseInUse`. For a SQLite file the caller must hold a `DataFolderLock`.
         """
@@ -148,7 +169,11 @@ class Store:
                     # has begun is finished.
                     database = await tasks.start(_keep, url, settings, clock)
                 try:
-                    yield await cls._load(database, clock)
+                    store = await cls._load(database, clock)
+                    async with background_tasks() as followers:
+                        if database.shared:
+                            followers.start_soon(store.changes.follow, name="changes of others")
+                        yield store
                 finally:
                     database.close()
             except Exception as error:  # noqa: BLE001 (raised again below)
@@ -162,22 +187,11 @@ class Store:
         # SQLite and PostgreSQL remember the highest number even if its row was deleted, so no
         # number is used twice.
         last_seq = max(newest["seq"], await database.newest_seq("messages"))
-        rows = await database.read("SELECT adapter, account, instance, bound FROM accounts")
-        accounts = [
-            Account(
-                adapter=row["adapter"],
-                account=row["account"],
-                instance=row["instance"],
-                bound=row["bound"],
-            )
-            for row in rows
-        ]
-        named = await database.read("SELECT chat_key, name FROM chats WHERE name <> ''")
         return cls(
             database,
             last_seq=last_seq,
-            accounts=accounts,
-            chat_names={ChatKey.parse(row["chat_key"]): row["name"] for row in named},
+            accounts=await accounts_of(database),
+            chat_names=await chat_names(database),
             clock=clock,
         )
 

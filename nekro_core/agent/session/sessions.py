@@ -26,6 +26,7 @@ from nekro_core.plugins.tasks.interrupted import report_interrupted
 from nekro_core.policy import ChatState, without_thread
 from nekro_core.policy.cooldown import Cooldown, CooldownState
 from nekro_core.store import DecisionReason, MessageDecision, StoreUnavailable
+from nekro_core.store.ownership import ChatScope, every_chat
 
 _AFTER_FAULT_S = 1.0
 _PREPARED_S = 0.5
@@ -91,16 +92,17 @@ class Sessions:
         await self._tasks.__aexit__(None, None, None)
         await self._services.boxes.aclose()
 
-    async def recover(self) -> None:
-        """Continue the work of an earlier process: resume its unfinished turns, then answer its
-        unanswered records. Call this once, after the outbox is open and before the adapters start.
-        """
+    async def recover(self, chats: ChatScope = every_chat) -> None:
+        """Continue the work of an earlier process in some chats: resume its unfinished turns, then
+        answer its unanswered records. Call this once for each chat, after the outbox is open, and
+        before the chat's next record is handed over. A process that runs alone calls it before the
+        adapters start."""
         assert self._tasks is not None, "enter the sessions first"
         store, now, commands = self._services.store, self._services.wall(), self._commands
-        handled = await commands.restore()
-        interrupted = await store.turns.interrupted()
+        handled = await commands.restore(chats)
+        interrupted = await store.turns.interrupted(chats)
         since = now - self._services.trigger.recover_age_s
-        waiting = await store.turns.unanswered(since=since)
+        waiting = await store.turns.unanswered(since=since, chats=chats)
         await store.decisions.mark_too_old(since=since)
         # Skip records in the inbox's queue: they will be passed to `on_record`, and must not be
         # handled twice.
@@ -129,7 +131,7 @@ class Sessions:
             await store.chats.mark_handled(record.chat_key, record.seq)
         # Do this last: it adds system lines, which the loops above must not handle. The inbox
         # passes these lines to `on_record`.
-        await report_interrupted(store, self._services.inbox)
+        await report_interrupted(store, self._services.inbox, chats)
 
     async def prepare(self) -> None:
         """Begin to prepare the model before the first question: load the model's library, and let

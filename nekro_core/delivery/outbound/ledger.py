@@ -23,7 +23,9 @@ from nekro_core.chat import (
 from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.adapter import UncertainDelivery
 from nekro_core.delivery.outbound.split import Piece
-from nekro_core.store import DeliveryRow, Store, StoreError
+from nekro_core.store import DeliveryRow, OwnershipLost, Store, StoreError
+from nekro_core.store.messages import with_final_seq
+from nekro_core.store.ownership import ChatScope, every_chat
 
 _LAST_WORDS_S = 5.0
 """Maximum time in seconds in which a cancelled `Outbox.send` stores its outcome."""
@@ -125,8 +127,13 @@ class DeliveryLedger:
         records = [entry.record for entry in entries if entry.record is not None]
 
         def stored() -> None:
-            for each in records:
-                self._activity.publish(Recorded(each))
+            for entry in entries:
+                if entry.record is None:
+                    continue
+                final = with_final_seq(entry.record)
+                if final is not entry.record:
+                    entry.record, entry.row = final, replace(entry.row, record_seq=final.seq)
+                self._activity.publish(Recorded(final))
 
         written = store.deliveries.add(
             [entry.row for entry in entries],
@@ -176,6 +183,11 @@ class DeliveryLedger:
                 entry.row, receipt.state, message_id=receipt.message_id, reason=receipt.reason
             )
             self._unwritten.pop(entry.row.delivery_id, None)
+        except OwnershipLost as error:
+            # The new owner of the chat decides the row. This process must not change it any more.
+            logger.warning(
+                "delivery {} is left to another process: {}", entry.row.delivery_id, error
+            )
         except StoreError as error:
             if len(self._unwritten) < _MOST_UNWRITTEN:
                 self._unwritten[entry.row.delivery_id] = entry.row
@@ -218,18 +230,20 @@ class DeliveryLedger:
                     state = DeliveryState.UNKNOWN if called else DeliveryState.DROPPED
                     await self.decide(entry, Receipt(state=state, reason=reason))
 
-    async def load_unfinished(self, *, young_s: float) -> list[OutgoingCall]:
-        """Load the calls of an earlier process that have no outcome, in order. Calls that were
-        ``sending`` become ``unknown``. Of the ``unknown`` calls, only the calls younger than
-        ``young_s`` are returned."""
+    async def load_unfinished(
+        self, *, young_s: float, chats: ChatScope = every_chat
+    ) -> list[OutgoingCall]:
+        """Load the calls to some chats that have no outcome from an earlier process, in order.
+        Calls that were ``sending`` become ``unknown``. Of the ``unknown`` calls, only the calls
+        younger than ``young_s`` are returned."""
         found = self._store.deliveries
-        for row in await found.in_state(DeliveryState.SENDING):
+        for row in await found.in_state(DeliveryState.SENDING, chats=chats):
             reason = "the bot was stopped while it was sent; it may have arrived"
             entry = OutgoingCall(row, await self._record_of(row))
             await self.decide(entry, Receipt(state=DeliveryState.UNKNOWN, reason=reason))
         since, now = self.clock() - young_s, anyio.current_time()
         entries = []
-        for row in await found.undecided(since=since):
+        for row in await found.undecided(since=since, chats=chats):
             entry = OutgoingCall(row, await self._record_of(row), parked=now, doubted=now)
             # If the clock was set back, the age is 0 and not negative.
             entry.age = max(self.clock() - row.created, 0.0)

@@ -36,6 +36,7 @@ from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.policy.limits import RunSendLimit
 from nekro_core.policy.overrides import ChatOverrides
 from nekro_core.store import Store, StoreError
+from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.system.telemetry.telemetry import Telemetry
 
 
@@ -50,7 +51,8 @@ class Outbox:
     before all later messages of its chat. If the platform cannot be asked, the call stays
     ``unknown`` and is never repeated automatically.
 
-    ``adapters`` is read each time a message is sent, so adapters may be added later.
+    ``adapters`` is read each time a message is sent, so adapters may be added later. ``chats`` are
+    the chats whose calls this process resumes when it is entered. `resume` resumes those of others.
     """
 
     def __init__(
@@ -64,7 +66,9 @@ class Outbox:
         fitting: MediaFitter | None = None,
         clock: Callable[[], float] = time.time,
         telemetry: Telemetry | None = None,
+        chats: ChatScope = every_chat,
     ) -> None:
+        self._chats = chats
         self._settings = settings or DeliverySettings()
         self._store = store
         self._media = media
@@ -81,7 +85,7 @@ class Outbox:
         self._tasks: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
-        await self._retries.load_pending()
+        await self._retries.load_pending(self._chats)
         self._tasks = await anyio.create_task_group().__aenter__()
         self._tasks.start_soon(self._retries.live, self._tasks, name="retries of sends")
         return self
@@ -97,6 +101,12 @@ class Outbox:
         # Do not pass on the error of the caller's block: the task group would wrap it in an
         # exception group.
         await self._tasks.__aexit__(None, None, None)
+
+    async def resume(self, chats: ChatScope) -> None:
+        """Resume the unfinished calls to chats that this process takes over, as at the start. Call
+        this once for each chat, before the first message to it. Raises `StoreError`."""
+        await self._retries.load_pending(chats)
+        self.retry_now()
 
     async def send(
         self,

@@ -16,6 +16,7 @@ from nekro_core.delivery.outbound.ledger import DeliveryLedger, OutgoingCall
 from nekro_core.delivery.outbound.platform_call import PlatformCaller
 from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.store import StoreError
+from nekro_core.store.ownership import ChatScope, every_chat
 
 UNDECIDED = frozenset({DeliveryState.PENDING, DeliveryState.UNKNOWN})
 """States of the calls that wait in a queue."""
@@ -37,9 +38,11 @@ class RetryQueue:
         self._settings = settings
         self._nudged = anyio.Event()
 
-    async def load_pending(self) -> None:
-        """Load the calls of an earlier process that have no outcome yet."""
-        for entry in await self._ledger.load_unfinished(young_s=self._settings.resend_for_s):
+    async def load_pending(self, chats: ChatScope = every_chat) -> None:
+        """Load the calls to some chats that have no outcome from an earlier process. No call to
+        these chats may be under way in this process."""
+        young_s = self._settings.resend_for_s
+        for entry in await self._ledger.load_unfinished(young_s=young_s, chats=chats):
             with self._queues.use(entry.row.chat_key) as queue:
                 queue.parked.append(entry)
 
