@@ -55,7 +55,7 @@ async def live_figures(folder: Path, *, few: bool) -> list[Figure]:
     async with measured_bot(folder) as bot:
         await bot.turns(_FEW_WARM_TURNS if few else _WARM_TURNS)  # a chat's first turns take longer
         idle = resident_mib(bot.pid)  # Nobody has opened a page yet.
-        async with logged_in_browser(bot.process) as context:
+        async with logged_in_browser(bot.process, polite=True) as context:
             found = await _memory(bot, context, idle, _FEW_VISITS if few else _VISITS)
             found += await _turns(
                 bot,

@@ -103,18 +103,19 @@ def _xlsx(data: bytes, most: dict[str, int]) -> _Sections:
     _check_packed(data)
     try:
         book = load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-        left = most["cells"]
+        left, cut = most["cells"], False
         for sheet in book.worksheets:
             lines: list[str] = []
-            for row in sheet.iter_rows(values_only=True, max_col=_CELLS_IN_ROW):
-                cells = ["" if cell is None else str(cell) for cell in row]
+            for row in sheet.iter_rows(values_only=True, max_col=_CELLS_IN_ROW + 1):
+                cells = ["" if cell is None else str(cell) for cell in row[:_CELLS_IN_ROW]]
+                cut |= any(cell is not None for cell in row[_CELLS_IN_ROW:])
                 left -= len(cells)
                 if left < 0:
                     break
                 if any(cells):
                     lines.append("\t".join(cells).rstrip())
             yield {"heading": sheet.title, "page": 0, "text": "\n".join(lines)}
-        if left < 0:
+        if left < 0 or cut:
             yield _CUT
     except (ValueError, KeyError, TypeError, AttributeError, SyntaxError, OSError) as error:
         name = type(error).__name__

@@ -109,6 +109,18 @@ class SummaryRepository:
         )
         return bool(rows)
 
+    async def has_older(self, chat_key: ChatKey, before_seq: int) -> bool:
+        """Return whether a chat has records before record ``before_seq``, or any summary. The
+        summaries may be older than all records that are still stored."""
+        (row,) = await self._database.read(
+            "SELECT EXISTS (SELECT 1 FROM messages WHERE chat_key = ? AND seq < ?) "
+            "OR EXISTS (SELECT 1 FROM memory_summaries WHERE chat_key = ?) AS found",
+            str(chat_key),
+            before_seq,
+            str(chat_key),
+        )
+        return bool(row["found"])
+
     async def of_chat(
         self, chat_key: ChatKey, *, level: int, after: int = 0, limit: int = 1000
     ) -> list[SummaryRow]:

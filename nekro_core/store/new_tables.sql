@@ -385,7 +385,7 @@ CREATE TABLE "turns" (
     "times" TEXT NOT NULL DEFAULT '',
     "first_words" REAL
 );
-CREATE INDEX "turns_chat_id" ON "turns" ("chat_key", "id");
+CREATE INDEX "turns_chat_times" ON "turns" ("chat_key", "id", "started", "ended", "first_words", "running_chat");
 CREATE INDEX "turns_counted" ON "turns" ("counted", "id");
 CREATE INDEX "turns_user_id" ON "turns" ("user_id", "id");
 CREATE INDEX "turns_model_id" ON "turns" ("model", "id");

@@ -183,8 +183,10 @@ def _chosen_pictures(
     If there are too many pictures, several of the oldest are dropped at once. Each time that a
     picture is dropped, the prompt changes from this place on, and a provider's cache is lost.
     """
+    if not view.vision:
+        return {}, ""
     found = [(record, *each) for record in past for each in _pictures_of(record)]
-    if not view.vision or not found:
+    if not found:
         return {}, ""
     most, half = settings.images, max(settings.images // 2, 1)
     asked = sum(record.seq in view.unanswered for record, *_ in found)
@@ -224,6 +226,8 @@ def _pictures_of(record: Record) -> Iterator[tuple[str, int, str]]:
     if record.author is not Author.PERSON:
         return
     pictures = {id(each.media) for each in record.segments if isinstance(each, Image)}
+    if not pictures:
+        return
     found = [(i, each) for i, each in enumerate(media_of(record)) if id(each) in pictures]
     for number, (index, media) in enumerate(found, 1):
         name = f"{number} of #{record.seq}" if len(found) > 1 else f"#{record.seq}"

@@ -4,6 +4,7 @@ did you compute that?". The message that the code sent does not contain the answ
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from nekro_core.agent.prompt.quoting import quote_lines
 from nekro_core.agent.prompt.transcript import json_quoted, shortened
@@ -23,6 +24,9 @@ again, turns are only added: removing a turn would change the prompt in the midd
 cache would be lost."""
 _PARSED = 20_000
 """Characters. Longer code is not parsed to find out whether it only sends words. It is shown."""
+_REMEMBERED = 400
+"""Characters. For code up to this length it is remembered whether it only sends words: a window has
+hundreds of such runs, and parsing them for each prompt would take milliseconds."""
 _FILE = re.compile(r"""["']((?:[\w.-]+/|/)*[\w-][\w.-]*\.[A-Za-z]\w{0,4})["']""")
 _SENDS = ("send_channel_message",)
 
@@ -79,11 +83,20 @@ def _only_says(run: RunRecord) -> bool:
     """Return True if the run only sent constant words. The history shows these words."""
     if run.output.strip() or run.error.strip() or len(run.code) > _PARSED:
         return False
+    if len(run.code) > _REMEMBERED:
+        return _code_only_says(run.code)
+    return _short_code_only_says(run.code)
+
+
+def _code_only_says(code: str) -> bool:
     try:
-        body = ast.parse(run.code).body
+        body = ast.parse(code).body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
     return all(map(_is_saying, body))
+
+
+_short_code_only_says = lru_cache(maxsize=1024)(_code_only_says)
 
 
 def _is_saying(statement: ast.stmt) -> bool:

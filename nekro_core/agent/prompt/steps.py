@@ -25,15 +25,18 @@ def shown_records(
     """Return the lines of records with these marks. ``limit`` is the maximum number of characters
     of one message."""
     own = frozenset(view.own_accounts)
-    return [
-        ShownRecord(
-            seq=record.seq,
-            line=record_lines(record, view.zone, limit, mark, own),
-            limit=limit,
-            mark=mark,
-        )
-        for record, mark in zip(records, marks, strict=True)
-    ]
+    lines = []
+    for record, mark in zip(records, marks, strict=True):
+        line = view.written.get(record.seq)
+        if line is None or line.mark != mark or line.limit != limit:
+            line = ShownRecord(
+                seq=record.seq,
+                line=record_lines(record, view.zone, limit, mark, own),
+                limit=limit,
+                mark=mark,
+            )
+        lines.append(line)
+    return lines
 
 
 def newest_seq(records: Sequence[Record]) -> int:

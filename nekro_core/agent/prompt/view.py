@@ -7,6 +7,7 @@ from datetime import tzinfo
 from nekro_core.agent.prompt.line_marks import window_marks
 from nekro_core.agent.prompt.memory_sections import NO_SECTIONS, MemorySections
 from nekro_core.agent.prompt.quoting import PromptContent, PromptLines
+from nekro_core.agent.prompt.sources import ShownRecord
 from nekro_core.chat import Author, ChatKey, Record, Sender
 from nekro_core.llm.model import FunctionCall, ImagePart, Part
 
@@ -58,6 +59,8 @@ class PromptView:
         reasons: Why each question is answered (values of `DecisionReason`), by sequence number.
         ran: Lines about runs of earlier turns, by the number of the record before which they are
             shown.
+        written: Lines of records that were written already, by sequence number. They are used
+            where the record's mark and limit are the same.
         vision: Whether the model sees pictures.
         captions: If the model does not see pictures: maps the paths of media to descriptions by
             another model.
@@ -79,6 +82,7 @@ class PromptView:
     asker: Sender = _NOBODY
     reasons: Mapping[int, str] = field(default_factory=dict)
     ran: Mapping[int, str] = field(default_factory=dict)
+    written: Mapping[int, ShownRecord] = field(default_factory=dict)
     vision: bool = False
     captions: Mapping[str, str] = field(default_factory=dict)
     memory: MemorySections = NO_SECTIONS

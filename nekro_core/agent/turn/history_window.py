@@ -62,4 +62,5 @@ async def in_window(
         for record in view.records
         if record.seq >= begin or record.seq in view.unanswered or record.seq in view.waiting
     ]
-    return replace(view, records=records or view.records[-1:], ran=ran)
+    written = {each.seq: each for each in lines}
+    return replace(view, records=records or view.records[-1:], ran=ran, written=written)

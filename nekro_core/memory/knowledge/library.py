@@ -12,6 +12,7 @@ import shutil
 import sqlite3
 from collections.abc import Collection, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 import anyio
@@ -39,6 +40,9 @@ _INDEX = ".index.sqlite3"
 _MAX_FILES = 2_000
 """Maximum number of documents of the bot or of one chat. Further documents are not read, and the
 log says so."""
+_MAX_PIECES = 5_000
+"""Maximum number of pieces of one document, about 5,000,000 characters. Of a longer document the
+first pieces are read, and the list of documents says so."""
 _MAX_LEARNED = 50
 """Maximum number of documents that one member may give to a chat."""
 _MARKDOWN = (".md", ".markdown")
@@ -183,9 +187,11 @@ class KnowledgeLibrary:
             markdown = PurePosixPath(file.path).suffix.lower() in _MARKDOWN
 
             def store() -> None:
-                pieces = indexed_pieces(document, markdown=markdown)
+                found = indexed_pieces(document, markdown=markdown)
+                pieces = [*islice(found, _MAX_PIECES)]
+                cut = document.cut or next(found, None) is not None
                 name = searchable(PurePosixPath(file.path).name)
-                self._index.put(_with(file, cut=document.cut), pieces, name_words=name)
+                self._index.put(_with(file, cut=cut), pieces, name_words=name)
 
             await anyio.to_thread.run_sync(store)
         except (MediaError, OSError) as error:

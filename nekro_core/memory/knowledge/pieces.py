@@ -9,22 +9,19 @@ from nekro_core.store.knowledge_index import IndexedPiece
 
 PIECE_CHARS = 1_200
 """Characters of a piece: two or three paragraphs, about 300 tokens of English."""
-MAX_PIECES = 5_000
-"""Maximum number of pieces of one document. 2,000,000 characters are about 2,000 pieces."""
 _HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 _FENCE = re.compile(r"^(```|~~~)", re.MULTILINE)
 _MAX_HEADING = 200
 
 
 def indexed_pieces(document: DocumentText, *, markdown: bool) -> Iterator[IndexedPiece]:
-    """Yield the pieces of a document, at most `MAX_PIECES`. A piece never contains text of two
-    sections. This function blocks: 2,000,000 characters take about a second."""
+    """Yield the pieces of a document. A piece never contains text of two sections. This function
+    blocks: 2,000,000 characters take about a second and are about 2,000 pieces."""
     # Import the splitter here: it takes half a MiB of memory, and only a bot with documents needs
     # it.
     from semantic_text_splitter import MarkdownSplitter, TextSplitter  # noqa: PLC0415
 
     splitter = (MarkdownSplitter if markdown else TextSplitter)(PIECE_CHARS)
-    left = MAX_PIECES
     for section in document.sections:
         parts = _parts(section.text) if markdown else [(section.heading, section.text)]
         for heading, part in parts:
@@ -39,9 +36,6 @@ def indexed_pieces(document: DocumentText, *, markdown: bool) -> Iterator[Indexe
                     words=searchable(text),
                     heading_words=searchable(above),
                 )
-                left -= 1
-                if not left:
-                    return
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:

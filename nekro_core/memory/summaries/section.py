@@ -29,6 +29,8 @@ class SummarySection:
         the last reset of the conversation. As long as ``before_seq`` is the same, the text seldom
         changes. Raises `StoreError`."""
         summaries = self._store.summaries
+        if not await summaries.has_older(chat_key, before_seq):
+            return ""
         whole = await self._summarizer.newest_whole(chat_key)
         reset = await self._summarizer.newest_reset(chat_key, whole, before_seq)
         rows = await summaries.of_chat(

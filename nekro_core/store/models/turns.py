@@ -12,7 +12,8 @@ class TurnTable(Model):
     """One turn. ``running_chat`` is the chat while it runs and null after, so that its unique key
     lets a chat have one running turn and any number of ended turns. ``counted`` says whether the
     turn is in the statistics. ``failed`` says whether a run or a request failed, or the turn ended
-    with a fault. ``times`` is JSON, see `nekro_core.store.turn_trace`."""
+    with a fault. ``times`` is JSON, see `nekro_core.store.turn_trace`. The index
+    ``turns_chat_times`` has all that `nekro_core.store.turn_latency` reads of a chat."""
 
     id = fields.BigIntField(primary_key=True)
     chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
@@ -33,7 +34,10 @@ class TurnTable(Model):
     class Meta:
         table = "turns"
         indexes = (
-            Index(fields=("chat_key", "id"), name="turns_chat_id"),
+            Index(
+                fields=("chat_key", "id", "started", "ended", "first_words", "running_chat"),
+                name="turns_chat_times",
+            ),
             Index(fields=("counted", "id"), name="turns_counted"),
             Index(fields=("user_id", "id"), name="turns_user_id"),
             Index(fields=("model", "id"), name="turns_model_id"),

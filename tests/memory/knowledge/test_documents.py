@@ -113,3 +113,9 @@ async def test_a_table_with_too_many_cells_is_cut_and_says_so() -> None:
     assert len(document.sections[0].text.splitlines()) == 2_500
     whole = await reader.read("a.xlsx", xlsx(Few=rows[:5]))
     assert not whole.cut
+
+
+async def test_a_table_with_too_many_columns_is_cut_and_says_so() -> None:
+    document = await reader.read("a.xlsx", xlsx(Wide=[["a"], ["x"] * 201]))
+    assert document.cut
+    assert len(document.sections[0].text.splitlines()[1].split("\t")) == 200

@@ -112,6 +112,21 @@ async def test_documents_of_one_chat_are_not_found_in_another(
     assert "turquoise.txt" not in await found(library, "colour door", GROUP)
 
 
+async def test_a_document_of_more_pieces_than_are_read_is_said_to_be_cut(
+    library: KnowledgeLibrary,
+) -> None:
+    def of_pieces(number: int) -> str:
+        return "".join(f"# Part {each}\n\nword\n\n" for each in range(number))
+
+    put(library, None, "long.md", of_pieces(5_001))
+    put(library, None, "short.md", of_pieces(5_000))
+    await library.look()
+    assert {each.path: each.cut for each in await library.files()} == {
+        "long.md": True,
+        "short.md": False,
+    }
+
+
 async def test_an_unreadable_file_is_reported_and_the_other_files_are_found(
     library: KnowledgeLibrary, caplog_loguru: list[str]
 ) -> None:

@@ -3,7 +3,7 @@ from tortoise.migrations import operations as ops
 
 
 class Migration(migrations.Migration):
-    dependencies = [("store", "0017_participation")]
+    dependencies = [("store", "0018_turn_times_of_chats")]
 
     initial = False
 
