@@ -34,10 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_document_actions(
         commands.add_parser("documents", help="settings, personas, policies: files or database")
     )
-    memory = commands.add_parser("memory", help="export notes as JSON lines, or import them")
-    memory.add_argument("action", choices=("export", "import"))
-    memory.add_argument("file", nargs="?", default="", help="the file; without it stdout or stdin")
-    memory.add_argument("--chat", default="", metavar="KEY", help="only this chat, or into it")
+    _add_memory_actions(
+        commands.add_parser("memory", help="export notes as JSON lines, or import them")
+    )
+    _add_cluster_actions(
+        commands.add_parser("cluster", help="the NATS server of several processes")
+    )
     _add_transfer_commands(commands)
     commands.add_parser("restart", help="restart the running bot, in the same process")
     _add_service_actions(commands.add_parser("service", help="run the bot as a systemd service"))
@@ -159,6 +161,23 @@ def _add_document_actions(documents: argparse.ArgumentParser) -> None:
     copy.add_argument(
         "--overwrite", action="store_true", help="also what differs there, or is there alone"
     )
+
+
+def _add_memory_actions(memory: argparse.ArgumentParser) -> None:
+    memory.add_argument("action", choices=("export", "import"))
+    memory.add_argument("file", nargs="?", default="", help="the file; without it stdout or stdin")
+    memory.add_argument("--chat", default="", metavar="KEY", help="only this chat, or into it")
+
+
+def _add_cluster_actions(cluster: argparse.ArgumentParser) -> None:
+    actions = cluster.add_subparsers(dest="action", required=True, metavar="ACTION")
+    made = actions.add_parser("credentials", help="write a configuration for nats-server")
+    made.add_argument("file", help="a new file for the configuration; it contains passwords")
+    made.add_argument("--port", type=int, default=4222, help="the server's port")
+    made.add_argument("--folder", default="data/nats", help="where the server stores its streams")
+    made.add_argument("--certificate", default="", metavar="FILE", help="its certificate, for TLS")
+    made.add_argument("--key", default="", metavar="FILE", help="the certificate's private key")
+    made.add_argument("--server", default="", metavar="HOST", help="its name, for the addresses")
 
 
 def _add_outbox_actions(outbox: argparse.ArgumentParser) -> None:

@@ -15,6 +15,7 @@ FUNCTIONS: Mapping[str, str] = {
     "adapter": "nekro_core.cli.adapter_kit.command:run",
     "backup": "nekro_core.cli.backup:backup",
     "chat": "nekro_core.cli.chat:run",
+    "cluster": "nekro_core.cli.cluster:run",
     "doctor": "nekro_core.cli.doctor:run",
     "documents": "nekro_core.cli.documents:run",
     "export": "nekro_core.cli.transfer:export",

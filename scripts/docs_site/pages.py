@@ -99,7 +99,8 @@ class Site:
         return None
 
     def write(self, language: str, folder: Path) -> None:
-        """Write the pages of a language, and the pictures. Raises `BrokenLink`."""
+        """Write the pages of a language, the pictures, and the files that readers can load down.
+        Raises `BrokenLink`."""
         for page in self.pages:
             file = page.file_in(language)
             text = (self.root / file).read_text("utf-8")
@@ -113,6 +114,8 @@ class Site:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, "utf-8")
         shutil.copytree(self.root / "docs/images", folder / "images", dirs_exist_ok=True)
+        for file_to_load in (self.root / "docs").glob("*.json"):
+            shutil.copy(file_to_load, folder)
 
     def with_links_of_site(self, text: str, page: Page, file: str, language: str) -> str:
         """Change the links of a page from those of the repository to those of the site."""
@@ -130,7 +133,7 @@ class Site:
             return target
         source = os.path.normpath(PurePosixPath(file).parent / path)
         hash_anchor = f"#{anchor}" if anchor else ""
-        if source.startswith("docs/images/"):
+        if source.startswith("docs/") and (source.endswith(".json") or "/images/" in source):
             if not (self.root / source).is_file():
                 raise BrokenLink(f"{file}: there is no {source}")
             return _relative(source.removeprefix("docs/"), page.place)
