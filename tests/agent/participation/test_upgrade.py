@@ -14,8 +14,13 @@ from nekro_core.store import Store
 from nekro_core.system.documents import FileDocuments
 
 OLD = "0017_participation"
-LATER_TABLES = ("partition_owners",)
-"""Tables that migrations after `OLD` have added."""
+UNDONE = (
+    "DROP TABLE upgrade_notes",
+    "DROP INDEX turns_chat_times",
+    "CREATE INDEX turns_chat_id ON turns (chat_key, id)",
+    "DROP TABLE partition_owners",
+)
+"""Undoes the migration `OLD` and all later ones."""
 
 
 async def used_before(folder: Path, *, chats: int = 1) -> None:
@@ -23,8 +28,8 @@ async def used_before(folder: Path, *, chats: int = 1) -> None:
     async with Store.open(f"sqlite://{folder / 'nekro.sqlite3'}"):
         pass
     with closing(sqlite3.connect(folder / "nekro.sqlite3")) as database, database:
-        for table in ("upgrade_notes", *LATER_TABLES):
-            database.execute(f"DROP TABLE {table}")
+        for statement in UNDONE:
+            database.execute(statement)
         database.execute("DELETE FROM tortoise_migrations WHERE name >= ?", (OLD,))
         for number in range(chats):
             database.execute(
