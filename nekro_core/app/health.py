@@ -34,6 +34,7 @@ from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
 from nekro_core.sandbox.backends import make_backends
 from nekro_core.sandbox.box import BackendUnavailable
 from nekro_core.sandbox.box_packages import SharedPackages
+from nekro_core.sandbox.jail.container import ContainerLimits
 from nekro_core.speech.choose import open_speaker, open_transcriber
 from nekro_core.speech.speaker import SpeechError
 from nekro_core.speech.wav import PcmSound, write_wav
@@ -54,6 +55,8 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
         seen=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         remedy="the jail needs Linux; elsewhere the bot runs no code",
     )
+    if container := ContainerLimits.find():
+        yield Finding(area="container", ok=None, seen=container.describe())
     yield code_stream()
     yield _disk(settings.nekro_data_dir)
     yield await _process(settings)

@@ -26,6 +26,7 @@ from anyio import to_thread
 
 from nekro_core.chat import ChatKey
 from nekro_core.store.database import Database, InsertStatement, Row, SqlStatement
+from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.store.search_blocks import (
     BLOCK,
     VECTOR_BYTES,
@@ -49,6 +50,8 @@ _IN_ONE_QUERY = 500
 _REMOVED = -100
 """The level of a segment that was merged into a larger segment. The pages of the merged segment are
 being deleted."""
+_CHANGED = -200
+"""Stands in place of a level in the rows of changed messages, in a query for both."""
 _MOST_CHANGES = 20_000
 """Maximum number of changed messages that are removed from a chat's index in one pass."""
 
@@ -121,6 +124,23 @@ class SearchIndexRepository:
         )
         return [_segment_of(row) for row in rows]
 
+    async def segments_and_changed(
+        self, chat_key: ChatKey
+    ) -> tuple[list[SearchSegment], list[int]]:
+        """Get what `segments` and `changed` return, with one query. On an idle machine, each query
+        takes 0.3 ms, most of it to wake the thread of the database."""
+        rows = await self._database.read(
+            f"SELECT {', '.join(_SEGMENT.columns)} FROM search_segments "
+            "WHERE chat_key = ? AND level >= 0 "
+            f"UNION ALL SELECT 0, chat_key, {_CHANGED}, 0, 0, 0, 0, seq, seq FROM search_changes "
+            "WHERE chat_key = ? ORDER BY start",
+            str(chat_key),
+            str(chat_key),
+        )
+        segments = [_segment_of(row) for row in rows if row["level"] != _CHANGED]
+        changed = dict.fromkeys(row["first_seq"] for row in rows if row["level"] == _CHANGED)
+        return segments, list(changed)
+
     async def pages(self, ids: Sequence[int]) -> dict[int, bytes]:
         """Get pages by their ids. A page without terms is not stored."""
         found: dict[int, bytes] = {}
@@ -144,19 +164,37 @@ class SearchIndexRepository:
             found |= {row["number"]: _block_of(row) for row in rows}
         return found
 
-    async def block_table(self, chat_key: ChatKey, numbers: Collection[int]) -> BlockTable:
-        """Get blocks of a chat by their numbers, as one table."""
+    async def block_table(
+        self, chat_key: ChatKey, numbers: Collection[int], *, vectors: bool = True
+    ) -> BlockTable:
+        """Get blocks of a chat by their numbers, as one table. With ``vectors`` false, the vectors,
+        which are most of the data, are not read; they are all zero in the table."""
         rows: list[Row] = []
+        columns = "number, facts, vectors" if vectors else "number, facts"
         for some in _slices(sorted(numbers), _IN_ONE_QUERY):
             rows += await self._database.read(
-                "SELECT number, facts, vectors FROM search_blocks "
+                f"SELECT {columns} FROM search_blocks "
                 f"WHERE chat_key = ? AND number IN ({_marks(some)}) ORDER BY number",
                 str(chat_key),
                 *some,
             )
         return block_table(
-            *([row[each] for row in rows] for each in ("number", "facts", "vectors"))
+            [row["number"] for row in rows],
+            [row["facts"] for row in rows],
+            [row["vectors"] for row in rows] if vectors else None,
         )
+
+    async def vectors(self, chat_key: ChatKey) -> list[tuple[int, NDArray[np.uint8]]]:
+        """Get the vectors of all messages of a chat: for each block its number, and a row of
+        `VECTOR_BYTES` for each message."""
+        rows = await self._database.read(
+            "SELECT number, vectors FROM search_blocks WHERE chat_key = ? ORDER BY number",
+            str(chat_key),
+        )
+        return [
+            (row["number"], np.frombuffer(row["vectors"], np.uint8).reshape(-1, VECTOR_BYTES))
+            for row in rows
+        ]
 
     async def ranges_within(
         self, chat_key: ChatKey, since: float, until: float
@@ -341,14 +379,16 @@ class SearchIndexRepository:
         for each in merged:
             await self._delete(each)
 
-    async def delete_unfinished(self) -> None:
-        """Delete segments that a crash left half written or half deleted."""
+    async def delete_unfinished(self, chats: ChatScope = every_chat) -> None:
+        """Delete segments of some chats that a crash left half written or half deleted. No other
+        process may index these chats."""
         async with self.writing:
             rows = await self._database.read(
                 f"SELECT {', '.join(_SEGMENT.columns)} FROM search_segments WHERE level < 0"
             )
             for row in rows:
-                await self._delete(_segment_of(row))
+                if chats(ChatKey.parse(row["chat_key"])):
+                    await self._delete(_segment_of(row))
 
     async def store_vectors(
         self, chat_key: ChatKey, number: int, vectors: bytes, *, removals: int
@@ -514,6 +554,12 @@ class SearchIndexRepository:
         )
 
     async def _next_id(self) -> int:
+        if self._database.shared:
+            # Other processes add segments of other chats at the same time. The sequence of the
+            # messages gives no number twice. Its numbers are above all ids of segments, because
+            # there are far fewer segments than messages.
+            (row,) = await self._database.read("SELECT nextval('messages_seq_seq') AS id")
+            return int(row["id"])
         (row,) = await self._database.read(
             "SELECT COALESCE(MAX(id), 0) + 1 AS id FROM search_segments"
         )

@@ -26,6 +26,7 @@ from nekro_core.sandbox.check import check_box
 from nekro_core.sandbox.jail import process_tree, remedies
 from nekro_core.sandbox.jail.cgroups import CgroupManager
 from nekro_core.sandbox.jail.command import SUPERVISOR, BoxLayout, box_arguments
+from nekro_core.sandbox.jail.container import ContainerLimits
 from nekro_core.sandbox.jail.defences import ALL, JailDefences
 from nekro_core.sandbox.jail.interpreter import ProcessIdentity
 from nekro_core.sandbox.jail.layout import JailLayout, lay_out
@@ -93,7 +94,7 @@ class JailBackend:
                 name="a box starts",
                 ok=False,
                 seen=str(error),
-                remedy=remedies.find_remedy(str(error)),
+                remedy=remedies.find_remedy(str(error), ContainerLimits.find()),
             )
             return SelfCheck(backend=self.name, checks=(failed,))
         try:
