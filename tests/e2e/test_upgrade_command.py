@@ -132,7 +132,7 @@ async def test_the_bot_continues_as_a_version_that_works(tmp_path: Path, good: P
     async with whole_bot(tmp_path, PORT=str(free_port()), **NEEDED) as bot:
         group, pid = bot.group(), running(bot)["pid"]
         assert await bot.ask(group, "the bird is a heron") == [WELL]
-        status, said = await upgraded(tmp_path, good)
+        status, said = await upgraded(tmp_path, good, "--within", "240")
         assert status == 0, said
         assert f"the tables are those of {NEXT}" in said
         assert "nekro-core 0.1.1 answers" in said
