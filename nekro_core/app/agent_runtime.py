@@ -182,6 +182,7 @@ class AgentRuntime:
                 sandbox=lambda: sandbox_facts(settings.nekro_sandbox, boxes.packages()),
                 memory=PromptMemory(message_io.memory),
                 quick_judge=RoleJudge(roles),
+                telemetry=message_io.telemetry,
             )
             older = extensions.older
             marks = ErasureMarks(data / MARKS, partial(kept_secret, data, "erased"), wall)

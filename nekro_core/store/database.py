@@ -121,6 +121,11 @@ class Database:
         return self._engine.dialect
 
     @property
+    def queued_writes(self) -> int:
+        """The number of writes that wait for their commit."""
+        return len(self._waiting)
+
+    @property
     def shared(self) -> bool:
         """See `DatabaseEngine.shared`."""
         return self._engine.shared

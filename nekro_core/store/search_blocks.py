@@ -116,15 +116,17 @@ class BlockTable:
 
 
 def block_table(
-    numbers: Sequence[int], facts: Sequence[bytes], vectors: Sequence[bytes]
+    numbers: Sequence[int], facts: Sequence[bytes], vectors: Sequence[bytes] | None
 ) -> BlockTable:
-    """Decode blocks, which must be in the order of their numbers. All have `BLOCK` messages."""
+    """Decode blocks, which must be in the order of their numbers. All have `BLOCK` messages.
+    Without ``vectors``, those of the table are all zero."""
     rows = np.frombuffer(b"".join(facts), _FACTS)
+    signs = bytes(VECTOR_BYTES * len(rows)) if vectors is None else b"".join(vectors)
     return BlockTable(
         numbers=np.array(numbers, np.int64),
         seqs=rows["seq"],
         times=rows["time"],
         lengths=rows["length"],
         traits=rows["traits"],
-        vectors=np.frombuffer(b"".join(vectors), np.uint8).reshape(len(rows), VECTOR_BYTES),
+        vectors=np.frombuffer(signs, np.uint8).reshape(len(rows), VECTOR_BYTES),
     )

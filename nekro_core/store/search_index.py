@@ -50,6 +50,8 @@ _IN_ONE_QUERY = 500
 _REMOVED = -100
 """The level of a segment that was merged into a larger segment. The pages of the merged segment are
 being deleted."""
+_CHANGED = -200
+"""Stands in place of a level in the rows of changed messages, in a query for both."""
 _MOST_CHANGES = 20_000
 """Maximum number of changed messages that are removed from a chat's index in one pass."""
 
@@ -122,6 +124,23 @@ class SearchIndexRepository:
         )
         return [_segment_of(row) for row in rows]
 
+    async def segments_and_changed(
+        self, chat_key: ChatKey
+    ) -> tuple[list[SearchSegment], list[int]]:
+        """Get what `segments` and `changed` return, with one query. On an idle machine, each query
+        takes 0.3 ms, most of it to wake the thread of the database."""
+        rows = await self._database.read(
+            f"SELECT {', '.join(_SEGMENT.columns)} FROM search_segments "
+            "WHERE chat_key = ? AND level >= 0 "
+            f"UNION ALL SELECT 0, chat_key, {_CHANGED}, 0, 0, 0, 0, seq, seq FROM search_changes "
+            "WHERE chat_key = ? ORDER BY start",
+            str(chat_key),
+            str(chat_key),
+        )
+        segments = [_segment_of(row) for row in rows if row["level"] != _CHANGED]
+        changed = dict.fromkeys(row["first_seq"] for row in rows if row["level"] == _CHANGED)
+        return segments, list(changed)
+
     async def pages(self, ids: Sequence[int]) -> dict[int, bytes]:
         """Get pages by their ids. A page without terms is not stored."""
         found: dict[int, bytes] = {}
@@ -145,19 +164,37 @@ class SearchIndexRepository:
             found |= {row["number"]: _block_of(row) for row in rows}
         return found
 
-    async def block_table(self, chat_key: ChatKey, numbers: Collection[int]) -> BlockTable:
-        """Get blocks of a chat by their numbers, as one table."""
+    async def block_table(
+        self, chat_key: ChatKey, numbers: Collection[int], *, vectors: bool = True
+    ) -> BlockTable:
+        """Get blocks of a chat by their numbers, as one table. With ``vectors`` false, the vectors,
+        which are most of the data, are not read; they are all zero in the table."""
         rows: list[Row] = []
+        columns = "number, facts, vectors" if vectors else "number, facts"
         for some in _slices(sorted(numbers), _IN_ONE_QUERY):
             rows += await self._database.read(
-                "SELECT number, facts, vectors FROM search_blocks "
+                f"SELECT {columns} FROM search_blocks "
                 f"WHERE chat_key = ? AND number IN ({_marks(some)}) ORDER BY number",
                 str(chat_key),
                 *some,
             )
         return block_table(
-            *([row[each] for row in rows] for each in ("number", "facts", "vectors"))
+            [row["number"] for row in rows],
+            [row["facts"] for row in rows],
+            [row["vectors"] for row in rows] if vectors else None,
         )
+
+    async def vectors(self, chat_key: ChatKey) -> list[tuple[int, NDArray[np.uint8]]]:
+        """Get the vectors of all messages of a chat: for each block its number, and a row of
+        `VECTOR_BYTES` for each message."""
+        rows = await self._database.read(
+            "SELECT number, vectors FROM search_blocks WHERE chat_key = ? ORDER BY number",
+            str(chat_key),
+        )
+        return [
+            (row["number"], np.frombuffer(row["vectors"], np.uint8).reshape(-1, VECTOR_BYTES))
+            for row in rows
+        ]
 
     async def ranges_within(
         self, chat_key: ChatKey, since: float, until: float

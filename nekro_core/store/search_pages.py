@@ -26,6 +26,7 @@ _POSITION = 12
 _COUNT = 8
 _HEAD = struct.Struct("<II")
 _NUMBER = "<u4"
+_LINE_FEED = 10
 
 
 def posting(position: int, count: int, length: int) -> int:
@@ -41,6 +42,11 @@ def positions(postings: Postings) -> NDArray[np.int64]:
 def counts(postings: Postings) -> NDArray[np.float32]:
     """Return how often the messages have the term."""
     return (postings >> _COUNT & 15).astype(np.float32)
+
+
+def has_several(postings: Postings) -> NDArray[np.bool_]:
+    """Return whether each of the messages has the term more than once."""
+    return np.asarray((postings & 15 << _COUNT) != 1 << _COUNT, np.bool_)
 
 
 def lengths(postings: Postings) -> NDArray[np.float32]:
@@ -134,16 +140,30 @@ def decode_page(page: bytes) -> dict[str, Postings]:
 
 def postings_of(page: bytes, terms: Iterable[str]) -> dict[str, Postings]:
     """Return the postings of these terms that a page has, without decoding the other terms."""
-    names, sizes, postings = _parts(page)
-    lines = b"\n" + names + b"\n"
+    terms_there, length = _HEAD.unpack_from(page)
+    begin, end = _HEAD.size, _HEAD.size + length
     found: dict[str, Postings] = {}
     for term in terms:
-        at = lines.find(b"\n" + term.encode() + b"\n")
-        if at >= 0:
-            index = lines.count(b"\n", 0, at)
-            begin = int(sizes[:index].sum())
-            found[term] = postings[begin : begin + int(sizes[index])]
+        index = _index_of(term.encode(), page, begin, end)
+        if index >= 0:
+            sizes = np.frombuffer(page, _NUMBER, index + 1, end)
+            first = int(sizes[:-1].sum())
+            at = end + 4 * (terms_there + first)
+            found[term] = np.frombuffer(page, _NUMBER, int(sizes[-1]), at)
     return found
+
+
+def _index_of(term: bytes, page: bytes, begin: int, end: int) -> int:
+    """Return the index of a term among the terms of a page, whose text is from ``begin`` to
+    ``end``; -1 if the page does not have the term. Most of the terms that a search looks for are in
+    few pages, so this does not copy anything."""
+    after = begin + len(term)
+    if page.startswith(term, begin, end) and (after == end or page[after] == _LINE_FEED):
+        return 0
+    at = page.find(b"\n" + term + b"\n", begin, end)
+    if at < 0 and page.endswith(b"\n" + term, begin, end):
+        at = end - len(term) - 1
+    return page.count(b"\n", begin, at) + 1 if at >= 0 else -1
 
 
 def without(page: bytes, dead: NDArray[np.bool_]) -> bytes | None:

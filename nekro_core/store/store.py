@@ -12,6 +12,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.store.audit import AuditRepository
 from nekro_core.store.changes import ChangeFeed, ChangeTopic
 from nekro_core.store.chat_list import ChatListRepository
+from nekro_core.store.condition import StoreCondition
 from nekro_core.store.console_logins import ConsoleSessionRepository, ConsoleTokenRepository
 from nekro_core.store.console_people import ConsolePeopleRepository
 from nekro_core.store.database import Database
@@ -49,6 +50,7 @@ from nekro_core.store.settings import StoreSettings
 from nekro_core.store.statistics import StatisticsRepository
 from nekro_core.store.statistics_counter import StatisticsCounter
 from nekro_core.store.timers import TimerRepository
+from nekro_core.store.transfer_rows import TransferRows
 from nekro_core.store.turn_log import TurnLogRepository
 from nekro_core.store.turn_trace import TurnTraceRepository
 from nekro_core.store.turns import TurnRepository
@@ -99,6 +101,7 @@ class Store:
         self.console_sessions = ConsoleSessionRepository(database)
         self.console_tokens = ConsoleTokenRepository(database)
         self.restored = RestoredRows(database)
+        self.transfer = TransferRows(database, chats=self.chats, messages=self.messages)
         self.statistics = StatisticsRepository(database, clock)
         self.statistics_counter = StatisticsCounter(database, self.messages, clock)
         self.chat_list = ChatListRepository(
@@ -109,6 +112,7 @@ class Store:
             clock=clock,
         )
         self.kept = KeptRepository(database)
+        self.condition = StoreCondition(database)
         self.notes = NoteRepository(database)
         self.summaries = SummaryRepository(database)
         self.memory_chats = MemoryChatRepository(database)

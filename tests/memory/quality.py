@@ -78,8 +78,8 @@ def _vectors(encoder: TextEncoder) -> MessageVectors:
 def asked_at(question: dict[str, Any], messages: Sequence[dict[str, Any]]) -> float:
     """Return the time at which a question is asked, in seconds since 1970."""
     if "at" in question:
-        return _seconds(question["at"])
-    return _seconds(messages[-1]["at"]) + _LATER_S
+        return seconds(question["at"])
+    return seconds(messages[-1]["at"]) + _LATER_S
 
 
 async def fill(store: Store, key: ChatKey, messages: Sequence[dict[str, Any]]) -> dict[int, int]:
@@ -92,7 +92,7 @@ async def fill(store: Store, key: ChatKey, messages: Sequence[dict[str, Any]]) -
             chat_key=key,
             author=Author.PERSON,
             segments=(Text(message["text"]),),
-            time=_seconds(message["at"]),
+            time=seconds(message["at"]),
             message_id=f"{key}-{message['n']}",
             sender=Sender(f"id of {message['who']}", message["who"]),
         )
@@ -106,5 +106,6 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """Return a time of the files in seconds since 1970."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()

@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Self
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 from loguru import logger
 
@@ -152,7 +153,10 @@ class Sessions:
             tools = self._services.discovery.with_search_tool(
                 self._services.plugins.tools_for(nowhere)
             )
-            likely = beginnings(tools, persona=settings.persona, language=settings.language)
+            # Comparing questions with the worked examples is prepared too, which takes 0.1 s.
+            likely = await anyio.to_thread.run_sync(
+                partial(beginnings, tools, persona=settings.persona, language=settings.language)
+            )
         try:
             await model.prepare(likely)
         except ModelError as error:
@@ -271,6 +275,16 @@ class Sessions:
             logger.error(
                 "{}: command {} cannot be marked as handled: {}", record.chat_key, record.seq, error
             )
+
+    @property
+    def turns_running(self) -> int:
+        """The number of turns of all chats that run now."""
+        return self._slots.running
+
+    @property
+    def turns_waiting(self) -> int:
+        """The number of turns of all chats that wait for a slot."""
+        return self._slots.waiting
 
     async def stop(self, chat_key: ChatKey) -> bool:
         """Stop the chat's running turn and send the chat a notice. Returns False if no turn

@@ -3,7 +3,8 @@
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -23,9 +24,16 @@ from nekro_core.chat import (
 from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.adapter import UncertainDelivery
 from nekro_core.delivery.outbound.split import Piece
-from nekro_core.store import DeliveryRow, OwnershipLost, Store, StoreError
+from nekro_core.store import (
+    DeliveryRow,
+    Ownership,
+    OwnershipLost,
+    Store,
+    StoreError,
+    writing_as,
+)
 from nekro_core.store.messages import with_final_seq
-from nekro_core.store.ownership import ChatScope, every_chat
+from nekro_core.store.ownership import ChatScope, current_ownership, every_chat
 
 _LAST_WORDS_S = 5.0
 """Maximum time in seconds in which a cancelled `Outbox.send` stores its outcome."""
@@ -45,6 +53,7 @@ class OutgoingCall:
     began or, for a call of an earlier process, was loaded. Both are on the event loop's clock,
     which, unlike the wall clock, cannot be set. ``age`` is the call's age in seconds when it was
     parked. It is 0 except for calls of an earlier process, whose age comes from the wall clock.
+    ``ownership`` is the right to write for the chat with which the call was made or loaded.
     """
 
     row: DeliveryRow
@@ -54,6 +63,7 @@ class OutgoingCall:
     parked: float = 0.0
     doubted: float = 0.0
     age: float = 0.0
+    ownership: Ownership | None = field(default_factory=current_ownership)
 
     def waited_s(self, now: float) -> float:
         """Seconds that the call has waited. ``now`` is the event loop's time."""
@@ -80,7 +90,7 @@ class DeliveryLedger:
         self._store = store
         self._activity = activity
         self.clock = clock
-        self._unwritten: dict[str, DeliveryRow] = {}
+        self._unwritten: dict[str, tuple[DeliveryRow, Ownership | None]] = {}
 
     def open(
         self, chat_key: ChatKey, pieces: Sequence[Piece], *, run_id: str, record: bool
@@ -190,7 +200,7 @@ class DeliveryLedger:
             )
         except StoreError as error:
             if len(self._unwritten) < _MOST_UNWRITTEN:
-                self._unwritten[entry.row.delivery_id] = entry.row
+                self._unwritten[entry.row.delivery_id] = (entry.row, entry.ownership)
             logger.error(
                 "delivery {}: the outcome {} cannot be stored: {}",
                 entry.row.delivery_id,
@@ -207,11 +217,13 @@ class DeliveryLedger:
 
     async def retry_writes(self) -> None:
         """Store outcomes that could not be written before. Raises `StoreError`."""
-        for row in [*self._unwritten.values()]:
-            await self._store.deliveries.mark(
-                row, row.state, message_id=row.message_id, reason=row.reason
-            )
-            if self._unwritten.get(row.delivery_id) is row:
+        for unwritten in [*self._unwritten.values()]:
+            row, ownership = unwritten
+            with suppress(OwnershipLost), writing_as(ownership):
+                await self._store.deliveries.mark(
+                    row, row.state, message_id=row.message_id, reason=row.reason
+                )
+            if self._unwritten.get(row.delivery_id) is unwritten:
                 del self._unwritten[row.delivery_id]
 
     async def revise(self, chat_key: ChatKey, message_id: str, segments: Segments) -> None:

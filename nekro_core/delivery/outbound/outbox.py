@@ -37,6 +37,7 @@ from nekro_core.policy.limits import RunSendLimit
 from nekro_core.policy.overrides import ChatOverrides
 from nekro_core.store import Store, StoreError
 from nekro_core.store.ownership import ChatScope, every_chat
+from nekro_core.system.telemetry.telemetry import Telemetry
 
 
 class Outbox:
@@ -64,6 +65,7 @@ class Outbox:
         media: MediaStore | None = None,
         fitting: MediaFitter | None = None,
         clock: Callable[[], float] = time.time,
+        telemetry: Telemetry | None = None,
         chats: ChatScope = every_chat,
     ) -> None:
         self._chats = chats
@@ -72,7 +74,7 @@ class Outbox:
         self._media = media
         self._fitting = fitting
         self._ledger = DeliveryLedger(store, activity, clock=clock)
-        self._caller = PlatformCaller(store, adapters, self._ledger, self._settings)
+        self._caller = PlatformCaller(store, adapters, self._ledger, self._settings, telemetry)
         self._budget = RunSendLimit(self._settings)
         self._queues = ChatQueues(self._settings)
         self._retries = RetryQueue(self._caller, self._ledger, self._queues, self._settings)
@@ -182,6 +184,11 @@ class Outbox:
             await self._ledger.abandon(entries, "the run that sent it was stopped")
             raise
         return tuple(entry.receipt for entry in entries if entry.receipt is not None)
+
+    @property
+    def waiting(self) -> int:
+        """The number of messages of all chats that wait or are being sent."""
+        return self._queues.waiting
 
     def adapter(self, chat_key: ChatKey) -> Adapter | None:
         """Return the adapter that serves a chat; None if there is none."""

@@ -15,7 +15,7 @@ from nekro_core.delivery.outbound.chat_queue import ChatQueue, ChatQueues
 from nekro_core.delivery.outbound.ledger import DeliveryLedger, OutgoingCall
 from nekro_core.delivery.outbound.platform_call import PlatformCaller
 from nekro_core.delivery.settings import DeliverySettings
-from nekro_core.store import StoreError
+from nekro_core.store import OwnershipLost, StoreError, writing_as
 from nekro_core.store.ownership import ChatScope, every_chat
 
 UNDECIDED = frozenset({DeliveryState.PENDING, DeliveryState.UNKNOWN})
@@ -74,12 +74,24 @@ class RetryQueue:
         with self._queues.use(queue.chat_key):
             try:
                 async with queue.enter().turn():
-                    while queue.parked and await self._try(queue, queue.parked[0]):
+                    while queue.parked and await self._try_as_owner(queue, queue.parked[0]):
                         pass
             except StoreError as error:
                 logger.error("the waiting messages for {} stay queued: {}", queue.chat_key, error)
             finally:
                 queue.flushing = False
+
+    async def _try_as_owner(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
+        """Try a call with the ownership with which it was made. If another process owns the chat
+        now, that process takes care of the call, and it leaves this queue."""
+        try:
+            with writing_as(entry.ownership):
+                return await self._try(queue, entry)
+        except OwnershipLost as error:
+            logger.info("delivery {} is left to its owner: {}", entry.row.delivery_id, error)
+            if queue.parked and queue.parked[0] is entry:
+                queue.parked.popleft()
+            return True
 
     async def _try(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
         """Make the first call of a queue, find out its outcome, or drop it. Returns False if the

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from nekro_core.memory.search.answers import MESSAGE_TRAITS, asked_for
 from nekro_core.memory.search.dates import Span
@@ -20,11 +20,13 @@ from nekro_core.memory.search.neighbourhood import AFTER, BEFORE, Neighbourhood
 from nekro_core.memory.search.question import SearchQuestion
 from nekro_core.memory.search.ranking import WeightedTerm, saturated
 from nekro_core.memory.search.word_hits import Floats, Positions
+from nekro_core.store.search_pages import counts
 from nekro_core.system.arrays import NDArray, np
 
 _BEFORE = range(-8, -2)
 """The messages that `similar_before` covers."""
 _BEST_AROUND = range(-8, 3)
+"""The messages that `similar_best` covers. They include those of all other `similar_` features."""
 _COVERED = {
     "words_within_2": range(-2, 2),
     "words_within_8": range(-8, 5),
@@ -42,9 +44,11 @@ _SAID_ABOUT_S = 4 * 86_400.0
 """Seconds before and after a time that the question names, for the feature `time_near`."""
 
 Matrix: TypeAlias = "NDArray[np.float32]"
+Cube: TypeAlias = "NDArray[np.float32]"
+"""Numbers in two and in three dimensions."""
 
 
-class _Places:
+class PlacesAround:
     """Reads numbers about the messages around some messages.
 
     Args:
@@ -54,16 +58,25 @@ class _Places:
 
     def __init__(self, found: Neighbourhood, places: Positions) -> None:
         self._indices = found.around(places)
+        self._size = len(found.positions)
 
-    def at(self, values: NDArray[np.float32], distance: int) -> Floats:
+    def compared(self) -> NDArray[np.int64]:
+        """Return the indices in ``found`` of the messages whose meaning is compared."""
+        used = np.zeros(self._size + 1, np.bool_)
+        used[self._indices[BEFORE + _BEST_AROUND.start : BEFORE + _BEST_AROUND.stop]] = True
+        return np.flatnonzero(used[: self._size])
+
+    def at(self, values: Floats, distance: int) -> Floats:
         """Return the values of the messages at this distance; 0 where there is none. ``values`` has
         a number for each message of ``found``."""
         return np.asarray(self.all(values, range(distance, distance + 1))[0], np.float32)
 
-    def all(self, values: NDArray[np.float32], distances: range) -> Matrix:
-        """Return a row for each distance."""
+    def all(self, values: NDArray[np.float32], distances: range) -> NDArray[np.float32]:
+        """Return a row for each distance. ``values`` may have several rows; then the rows for the
+        distances of each are returned."""
         indices = self._indices[BEFORE + distances.start : BEFORE + distances.stop]
-        return np.asarray(np.append(values, np.float32(0))[indices], np.float32)
+        nowhere = np.zeros((*values.shape[:-1], 1), np.float32)
+        return np.asarray(np.concatenate((values, nowhere), axis=-1)[..., indices], np.float32)
 
 
 def features_of(
@@ -71,10 +84,12 @@ def features_of(
     terms: Sequence[WeightedTerm],
     found: Neighbourhood,
     places: Positions,
+    around: PlacesAround,
     cosines: tuple[Floats, NDArray[np.bool_]] | None,
     *,
     total: int,
     mean_length: float,
+    mean_cosine: float | None = None,
 ) -> Mapping[str, Floats]:
     """Compute the features of messages.
 
@@ -83,79 +98,98 @@ def features_of(
         terms: The terms of the question that messages have.
         found: The data of the messages and of those around them.
         places: The positions of the messages.
+        around: Reads numbers about the messages around them.
         cosines: The similarity of the question and each message of ``found``, and whether it is
             known; None if the meaning is not compared.
         total: The number of positions of the chat.
         mean_length: The mean number of terms of a message.
+        mean_cosine: The mean similarity of the question and the messages of the chat; None if all
+            messages of the chat are in ``places``.
     """
-    around = _Places(found, places)
     own = found.index_of(places)
     features = _of_words(terms, found, around, found.lengths[own], mean_length)
     if cosines is not None:
-        features |= _of_meaning(*cosines, own, around)
+        features |= _of_meaning(*cosines, own, around, mean_cosine)
     return features | _of_answers(question, found, places, around, total, mean_length)
 
 
 def _of_words(
     terms: Sequence[WeightedTerm],
     found: Neighbourhood,
-    around: _Places,
+    around: PlacesAround,
     lengths: NDArray[np.uint8],
     mean_length: float,
 ) -> dict[str, Floats]:
-    size, long = len(lengths), lengths.astype(np.float32)
-    names = ("own", "near", "before", "long_before", "related", "related_near", *_COVERED)
-    sums = {name: np.zeros(size, np.float32) for name in names}
-    author, share, whole = np.zeros(size, np.float32), np.zeros(size, np.float32), 0.0
-    reach = range(-BEFORE, AFTER + 1)
-    for term in terms:
-        rows = around.all(_counts(term, found.positions), reach)
-        count = dict(zip(reach, rows, strict=True))
-        if term.of_author:
-            author = np.maximum(author, term.weight * count[0])
-            continue
-        beside, further = count[-1] + count[1], count[-2] + count[2]
-        if term.related:
-            parts = {"related": count[0], "related_near": beside + 0.5 * further}
-        else:
-            whole += term.weight
-            share += np.float32(term.weight) * (count[0] > 0)
-            far = count[-4] + count[-3] + further + count[3] + count[4]
-            parts = {
-                "own": count[0],
-                "near": 1.5 * count[0] + 0.5 * beside + 0.2 * far,
-                "before": count[-1],
-                "long_before": count[-3] + count[-4],
-            }
-            for name, distances in _COVERED.items():
-                some = rows[distances.start - reach.start : distances.stop - reach.start]
-                sums[name] += np.float32(term.weight) * (some > 0).any(axis=0)
-        for name, each in parts.items():
-            sums[name] += np.float32(term.weight) * saturated(each, long, mean_length)
-    best = max(float(sums["near"].max(initial=0.0)), _LEAST_SCORE)
+    long = lengths.astype(np.float32)
+    asked = [each for each in terms if not (each.of_author or each.related)]
+    related = [each for each in terms if each.related]
+    authors = [each for each in terms if each.of_author]
+    of_asked, of_related = _counts(asked, found, around), _counts(related, found, around)
+    of_authors = _weights(authors) * _counts(authors, found, around)[:, BEFORE]
+    own, beside = _at(of_asked, 0), _at(of_asked, -1) + _at(of_asked, 1)
+    further = _at(of_asked, -2) + _at(of_asked, 2)
+    far = _at(of_asked, -4) + _at(of_asked, -3) + further + _at(of_asked, 3) + _at(of_asked, 4)
+    related_further = _at(of_related, -2) + _at(of_related, 2)
+    related_near = _at(of_related, -1) + _at(of_related, 1) + 0.5 * related_further
+    some = {
+        "words_own": (asked, own),
+        "words_near": (asked, 1.5 * own + 0.5 * beside + 0.2 * far),
+        "words_before": (asked, _at(of_asked, -1)),
+        "words_long_before": (asked, _at(of_asked, -3) + _at(of_asked, -4)),
+        "words_related": (related, _at(of_related, 0)),
+        "words_related_near": (related, related_near),
+    }
+    sums = {
+        name: _sum(each, saturated(count, long, mean_length))
+        for name, (each, count) in some.items()
+    }
+    for name, distances in _COVERED.items():
+        rows = of_asked[:, BEFORE + distances.start : BEFORE + distances.stop]
+        sums[name] = _sum(asked, np.asarray((rows > 0).any(axis=1)))
+    best = max(float(sums["words_near"].max(initial=0.0)), _LEAST_SCORE)
+    whole = max(sum(each.weight for each in asked), 1e-6)
     return {
-        "author_named": author,
-        "words_all": (share / np.float32(max(whole, 1e-6))) ** _ALL_POWER,
-        **{f"words_{name.removeprefix('words_')}": each / best for name, each in sums.items()},
+        "author_named": of_authors.max(axis=0, initial=0.0),
+        "words_all": (_sum(asked, own > 0) / np.float32(whole)) ** _ALL_POWER,
+        **{name: each / best for name, each in sums.items()},
     }
 
 
-def _counts(term: WeightedTerm, positions: Positions) -> NDArray[np.float32]:
-    """Return how often each of these messages has the term."""
-    hits = term.hits
-    at = np.searchsorted(hits.positions, positions)
-    at[at == len(hits.positions)] = 0
-    often = np.where(hits.positions[at] == positions, hits.postings[at] >> 8 & 15, 0)
-    return often.astype(np.float32)
+def _counts(terms: Sequence[WeightedTerm], found: Neighbourhood, around: PlacesAround) -> Cube:
+    """Return how often each term occurs in the messages around each message: for each term a row
+    for each distance from `BEFORE` messages before to `AFTER` messages after."""
+    often = np.zeros((len(terms), len(found.positions)), np.float32)
+    for row, term in enumerate(terms):
+        has, postings = term.hits.at(found.positions)
+        np.copyto(often[row], counts(postings), where=has)
+    return around.all(often, range(-BEFORE, AFTER + 1))
+
+
+def _at(of_terms: Cube, distance: int) -> Matrix:
+    return of_terms[:, BEFORE + distance]
+
+
+def _weights(terms: Sequence[WeightedTerm]) -> Matrix:
+    return np.array([each.weight for each in terms], np.float32)[:, None]
+
+
+def _sum(terms: Sequence[WeightedTerm], values: NDArray[Any]) -> Floats:
+    """Return the sum of the rows, each multiplied by the weight of its term."""
+    return np.asarray((_weights(terms) * values).sum(axis=0), np.float32)
 
 
 def _of_meaning(
-    cosines: Floats, known: NDArray[np.bool_], own: NDArray[np.int64], around: _Places
+    cosines: Floats,
+    known: NDArray[np.bool_],
+    own: NDArray[np.int64],
+    around: PlacesAround,
+    mean: float | None,
 ) -> dict[str, Floats]:
     """Compare with the mean of the messages, which gets 0, and with the best, which gets 1. An
     unknown similarity counts as the mean."""
     of_own = cosines[own][known[own]]
-    mean = float(of_own.mean()) if len(of_own) else 0.0
+    if mean is None:
+        mean = float(of_own.mean()) if len(of_own) else 0.0
     best = float(of_own.max()) - mean if len(of_own) else 0.0
     above = np.where(known, (cosines - mean) / max(best, 1e-6), 0).astype(np.float32)
     return {
@@ -173,7 +207,7 @@ def _of_answers(
     question: SearchQuestion,
     found: Neighbourhood,
     places: Positions,
-    around: _Places,
+    around: PlacesAround,
     total: int,
     mean_length: float,
 ) -> dict[str, Floats]:
@@ -228,9 +262,23 @@ def scores_of(features: Mapping[str, Floats], weights: Mapping[str, float]) -> F
     return np.asarray(np.sum(parts, axis=0), np.float32)
 
 
+_IN_LARGE = {"words_": 1.7, "author_": 0.4}
+"""Factors for the weights of features, in a search with meaning in a large chat. There, words tell
+more: more messages are similar to any question by chance. A name has a higher idf than in the
+small chats from which the weights were learnt. The factors were chosen on the questions of these
+chats, asked in a chat of 20,000 messages (decision 0039)."""
+
+
 @cache
-def ranking_weights(*, meaning: bool) -> Mapping[str, float]:
-    """Return the weight of each feature, for a search with or without meaning."""
+def ranking_weights(*, meaning: bool, large: bool = False) -> Mapping[str, float]:
+    """Return the weight of each feature, for a search with or without meaning, in a small or in a
+    large chat."""
+    if meaning and large:
+        return {
+            name: weight
+            * next((by for begin, by in _IN_LARGE.items() if name.startswith(begin)), 1.0)
+            for name, weight in ranking_weights(meaning=True).items()
+        }
     text = (files("nekro_core.memory.search") / "ranking_weights.toml").read_text("utf-8")
     weights: dict[str, float] = tomllib.loads(text)["with_meaning" if meaning else "by_words"]
     return weights

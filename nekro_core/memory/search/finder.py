@@ -26,7 +26,7 @@ from nekro_core.memory.search.question import (
     searched_terms,
     weighted_terms,
 )
-from nekro_core.memory.search.ranking import Ranked, Scratch, rank
+from nekro_core.memory.search.ranking import MEDIUM, Ranked, Scratch, rank
 from nekro_core.memory.search.reranking import Reranking
 from nekro_core.memory.search.word_hits import (
     ChatView,
@@ -35,16 +35,13 @@ from nekro_core.memory.search.word_hits import (
     hits_of,
     view_of,
 )
-from nekro_core.store import Store, StoreError
+from nekro_core.store import Store
 from nekro_core.store.search_blocks import BLOCK
 from nekro_core.system.arrays import NDArray, np
 from nekro_core.system.errors import NekroError
 
 MOST_FOUND = 50
 """Maximum number of messages that a search returns: about 3,000 tokens."""
-_RELATED_UP_TO = 20_000
-"""In chats with more messages than this, related terms are not searched. Related terms are many and
-common: in a chat of a million messages they would take most of the time."""
 _LATEST = 1e11
 """A time in seconds since 1970 that is later than any message: the inbox does not accept later
 times."""
@@ -94,10 +91,13 @@ class MessagesFound:
         records: The messages, best first.
         incomplete: Whether some older messages were not searched, because they are not indexed yet,
             or because too many newer ones were recalled.
+        weak: Whether nothing fits the words well. Then the records are the nearest that there are,
+            at most `_NEAREST`.
     """
 
     records: tuple[Record, ...]
     incomplete: bool = False
+    weak: bool = False
 
 
 class MessageFinder:
@@ -144,31 +144,52 @@ class MessageFinder:
         """
         if query.kind and query.kind not in KINDS:
             raise BadSearch(f"kind={query.kind[:40]!r}: expected one of {', '.join(KINDS)}")
-        span = _span(query, self._zone)
         question = read_question(query.words, self._wall(), self._zone)
+        if self._vectors is None or not question.terms or not self._reranking.compares(chat_key):
+            return await self._find(chat_key, query, question)
+        # The meaning will be compared. Let the encoder, which runs in another process, compute the
+        # vector of the question while the index is read.
+        found: MessagesFound | NekroError
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._vectors.query, question.text)
+            try:
+                found = await self._find(chat_key, query, question)
+            except NekroError as error:
+                # Raise the error outside of the task group, which would wrap it in an exception
+                # group.
+                found = error
+        if isinstance(found, NekroError):
+            raise found
+        return found
+
+    async def _find(
+        self, chat_key: ChatKey, query: MessageQuery, question: SearchQuestion
+    ) -> MessagesFound:
         view = await view_of(self._store, chat_key)
-        if view.total > _RELATED_UP_TO:
+        if view.total > MEDIUM:
+            # Related terms are many and common: in a chat of a million messages they would take
+            # most of the time.
             question = replace(question, related={})
         authors = _author_terms(query.who)
         wanted = [*searched_terms(question), *authors, RESET]
         if query.kind:
             wanted.append(kind_term(query.kind))
-        hits = await self._hits(view, question, wanted)
-        allowed = await self._allowed(view, query, authors, hits, span)
+        hits = await hits_of(self._store, view, wanted)
+        allowed = await self._allowed(view, query, authors, hits, _span(query, self._zone))
         terms = weighted_terms(question, hits, view.total)
         limit = max(1, min(query.limit, MOST_FOUND))
+        if not terms and (question.spans or not question.terms):
+            places = await self._listed(view, allowed, question.spans)
+            listed = await self._records_at(view, places, limit)
+            unread = len(listed) < limit and len(places) > _MOST_READ
+            return MessagesFound(tuple(listed), view.unread or unread)
         if terms:
             best = rank(terms, view.total, view.mean_length, allowed, self._scratch)
-            places = await self._reranking.order(view, question, terms, best)
-            self._searched(chat_key)
-        elif question.spans or not question.terms:
-            places = await self._listed(view, allowed, question.spans)
         else:
-            places = await self._by_meaning(view, question, allowed)
-            self._searched(chat_key)
-        records = await self._records(view, places, limit)
-        unread = view.unread or (len(records) < limit and len(places) > _MOST_READ)
-        return MessagesFound(tuple(records), unread)
+            best = _newest(view, allowed)
+        seqs = await self._reranking.order(view, question, terms, best, allowed)
+        self._searched(chat_key)
+        return MessagesFound(tuple(await self._records(view, seqs, limit)), view.unread)
 
     def local_time(self, seconds: float) -> datetime:
         """Return a time in the time zone of the bot.
@@ -203,27 +224,6 @@ class MessageFinder:
             StoreUnavailable: The database does not answer.
         """
         return await self._store.search_index.count_before(chat_key, seq)
-
-    async def _hits(
-        self, view: ChatView, question: SearchQuestion, wanted: Sequence[str]
-    ) -> dict[str, TermHits]:
-        """Read the index. If the meaning will be compared, let the encoder compute the vector of
-        the question at the same time: the encoder runs in another process."""
-        if self._vectors is None or not question.terms or not self._reranking.compares(view):
-            return await hits_of(self._store, view, wanted)
-        hits: dict[str, TermHits] = {}
-        failure: StoreError | None = None
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._vectors.query, question.text)
-            try:
-                hits = await hits_of(self._store, view, wanted)
-            except StoreError as error:
-                # Raise the error outside of the task group, which would wrap it in an exception
-                # group.
-                failure = error
-        if failure is not None:
-            raise failure
-        return hits
 
     async def _allowed(
         self,
@@ -293,23 +293,12 @@ class MessageFinder:
         places = np.arange(view.total) if allowed is None else np.flatnonzero(allowed)
         return places[::-1]
 
-    async def _by_meaning(
-        self, view: ChatView, question: SearchQuestion, allowed: NDArray[np.bool_] | None
-    ) -> Positions:
-        """Return messages whose meaning is similar to that of the question. This is used if no
-        message of the chat has a word of the question."""
-        places = np.arange(view.total) if allowed is None else np.flatnonzero(allowed)
-        places = places[::-1]
-        newest = Ranked(places, np.zeros(len(places), np.float32))
-        return await self._reranking.order(view, question, (), newest)
-
-    async def _records(self, view: ChatView, places: Positions, limit: int) -> list[Record]:
-        """Read the records at these positions, in this order, at most ``limit``. Records that were
-        deleted or recalled are left out, even if the index still contains them."""
+    async def _records_at(self, view: ChatView, places: Positions, limit: int) -> list[Record]:
+        """Read the records at these positions, as `_records` does."""
         loose = {view.indexed + at: each.seq for at, each in enumerate(view.loose)}
         found: list[Record] = []
         begin, end = 0, limit
-        while begin < min(len(places), _MOST_READ):
+        while begin < min(len(places), _MOST_READ) and len(found) < limit:
             some = places[begin:end].tolist()
             begin, end = end, end + _READ_AT_ONCE
             numbers = {place // BLOCK for place in some if place < view.indexed}
@@ -319,14 +308,30 @@ class MessageFinder:
                 for place in some
                 if place in loose or place // BLOCK in blocks
             ]
-            records = {each.seq: each for each in await self._store.messages.numbered(seqs)}
-            for seq in seqs:
-                record = records.get(seq)
-                if record and not record.recalled and record.chat_key == view.chat_key:
-                    found.append(record)
-                    if len(found) == limit:
-                        return found
-        return found
+            found += await self._existing(view, seqs)
+        return found[:limit]
+
+    async def _records(self, view: ChatView, seqs: NDArray[np.int64], limit: int) -> list[Record]:
+        """Read the records with these numbers, in this order, at most ``limit``. Records that were
+        deleted or recalled are left out, even if the index still contains them."""
+        found: list[Record] = []
+        begin, end = 0, limit
+        while begin < len(seqs) and len(found) < limit:
+            found += await self._existing(view, seqs[begin:end].tolist())
+            begin, end = end, end + _READ_AT_ONCE
+        return found[:limit]
+
+    async def _existing(self, view: ChatView, seqs: Sequence[int]) -> list[Record]:
+        records = {each.seq: each for each in await self._store.messages.numbered(seqs)}
+        wanted = (records[seq] for seq in seqs if seq in records)
+        return [each for each in wanted if not each.recalled and each.chat_key == view.chat_key]
+
+
+def _newest(view: ChatView, allowed: NDArray[np.bool_] | None) -> Ranked:
+    """Return the messages that fit the filters, newest first. Their meaning is compared if no
+    message of the chat has a word of the question."""
+    places = np.arange(view.total) if allowed is None else np.flatnonzero(allowed)
+    return Ranked(places[::-1], np.zeros(len(places), np.float32))
 
 
 def _span(query: MessageQuery, zone: tzinfo | None) -> Span | None:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Protocol, TypeAlias
 
+import anyio
+
 from nekro_core.system.arrays import NDArray, np
 from nekro_core.tools.discovery import EncodedTexts
 
@@ -42,6 +44,7 @@ class MessageVectors:
         self._encoder = encoder
         self._known: OrderedDict[bytes, bytes] = OrderedDict()
         self._queries: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
+        self._computing: dict[bytes, anyio.Event] = {}
 
     def cached(self, text: str) -> bytes | None:
         """Return the signs of a text's vector, if they are cached."""
@@ -50,10 +53,17 @@ class MessageVectors:
     async def query(self, text: str) -> NDArray[np.float32] | None:
         """Return the vector of a question; None if the encoder cannot be used. The vectors of the
         newest questions are cached, so a search can begin the computation early and get the result
-        with a second call."""
+        with a second call, which waits for the end of the first."""
         digest = _digest(text)
+        if computing := self._computing.get(digest):
+            await computing.wait()
         if digest not in self._queries:
-            encoded = await self._encoder.encode(text, ())
+            done = self._computing[digest] = anyio.Event()
+            try:
+                encoded = await self._encoder.encode(text, ())
+            finally:
+                self._computing.pop(digest, None)
+                done.set()
             if encoded is None:
                 return None
             self._queries[digest] = np.array(encoded.query, np.float32)
@@ -67,6 +77,10 @@ class MessageVectors:
         """Compute the vector of a query, and the signs of the vectors of texts. Return None if the
         encoder cannot be used."""
         new = [each for each in dict.fromkeys(texts) if _digest(each) not in self._known]
+        if not new:
+            vector = await self.query(query)
+            known = [self._known[_digest(each)] for each in texts]
+            return None if vector is None else (vector, known)
         encoded = await self._encoder.encode(query, [each[:_TEXT] for each in new])
         if encoded is None:
             return None

@@ -18,6 +18,8 @@ AFTER = 6
 """Numbers of messages before and after a message whose data are read for its ranking."""
 PAUSE_S = 6 * 3600.0
 """If two messages are at least this many seconds apart, they belong to different conversations."""
+_OTHERS = 300
+"""Number of messages with which the mean similarity of a question and a message is estimated."""
 _NO_SIGNS = bytes(VECTOR_BYTES)
 
 
@@ -33,6 +35,7 @@ class Neighbourhood:
         lengths: How many terms each message has.
         traits: Bits for what each message has (`answers.traits_of`).
         signs: The signs of their vectors; only zeros for a vector that is not known.
+        others: The signs of the vectors of some hundred other messages of the chat.
     """
 
     positions: Positions
@@ -41,6 +44,7 @@ class Neighbourhood:
     lengths: NDArray[np.uint8]
     traits: NDArray[np.uint8]
     signs: Signs
+    others: Signs
 
     def index_of(self, places: Positions) -> NDArray[np.int64]:
         """Return the indices of these positions in the arrays."""
@@ -50,8 +54,11 @@ class Neighbourhood:
         """Return a row for each distance, from `BEFORE` messages before to `AFTER` messages after:
         the indices of the messages at this distance from these positions. Where there is no
         message, or one of another conversation, the index is that of the last message plus 1."""
-        wanted = places + np.arange(-BEFORE, AFTER + 1)[:, None]
-        other = np.minimum(np.searchsorted(self.positions, wanted), len(self.positions) - 1)
+        distances = np.arange(-BEFORE, AFTER + 1)[:, None]
+        wanted, other = places + distances, self.index_of(places) + distances
+        # All positions around the messages are here, so they are beside each other, except at the
+        # begin and the end of the chat.
+        other = np.clip(other, 0, len(self.positions) - 1)
         same = (
             (self.positions[other] == wanted)
             & (self.seqs[other] > 0)
@@ -74,9 +81,13 @@ async def neighbourhood_of(
         lengths=np.zeros(len(wanted), np.uint8),
         traits=np.zeros(len(wanted), np.uint8),
         signs=np.zeros((len(wanted), VECTOR_BYTES), np.uint8),
+        others=np.zeros((0, VECTOR_BYTES), np.uint8),
     )
     inside = wanted[wanted < view.indexed]
-    table = await store.search_index.block_table(view.chat_key, set((inside // BLOCK).tolist()))
+    numbers = unique(inside // BLOCK).tolist()
+    table = await store.search_index.block_table(
+        view.chat_key, numbers, vectors=vectors is not None
+    )
     rows = table.rows(inside)
     there = rows >= 0
     at, rows = np.flatnonzero(there), rows[there]
@@ -84,7 +95,9 @@ async def neighbourhood_of(
     found.times[at] = table.times[rows]
     found.lengths[at] = table.lengths[rows]
     found.traits[at] = table.traits[rows]
-    found.signs[at] = table.vectors[rows]
+    if vectors is not None:
+        found.signs[at] = table.vectors[rows]
+        found.others = table.vectors[:: max(len(table.vectors) // _OTHERS, 1)]
     loose = view.loose
     for index in range(len(inside), len(wanted)):
         message = loose[int(wanted[index]) - view.indexed]

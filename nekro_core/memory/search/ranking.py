@@ -20,6 +20,7 @@ from functools import cache
 from typing import TypeAlias
 
 from nekro_core.memory.search.word_hits import Floats, Positions, TermHits
+from nekro_core.store.search_pages import counts, has_several, lengths
 from nekro_core.system.arrays import NDArray, np
 
 Allowed: TypeAlias = "NDArray[np.bool_]"
@@ -43,7 +44,12 @@ _CHARACTER = 0.6
 _RELATED = 0.4
 """Weight of related terms, relative to the terms of the question."""
 _SEEDS = 100
-"""Number of messages with the best words whose neighbourhood is ranked."""
+_SEEDS_IN_MEDIUM = 300
+"""Number of messages with the best words whose neighbourhood is ranked, in chats with more than
+`MEDIUM` messages and with up to `MEDIUM`."""
+MEDIUM = 50_000
+"""In chats with at most this many messages, a search takes more messages into account: there is
+time for it."""
 _MOST_SEEDING = 20_000
 """The messages with the best words are looked for among at most this many messages that have the
 rarest terms. In a large chat, a message that has only common terms is not one of the best."""
@@ -178,22 +184,43 @@ def _candidates(
     scores = scratch.zeros(total)
     seeding: list[Positions] = []
     seeded = 0
-    by_count = _by_count()
     for term in terms:
-        hits = term.hits
-        often = hits.postings >> 8 & 15
-        scores[hits.positions] += np.float32(term.weight) * by_count[often]
-        if not seeding or seeded + len(hits.positions) <= _MOST_SEEDING:
-            seeded += len(hits.positions)
-            seeding.append(hits.positions)
+        places = term.hits.positions
+        if not seeding or seeded + len(places) <= _MOST_SEEDING:
+            seeded += len(places)
+            seeding.append(places)
+            _add(scores, term, slice(None))
+        else:
+            # Only messages that have one of the rarer terms are looked for, and they have a score
+            # already.
+            _add(scores, term, np.flatnonzero(scores[places]))
     places = np.concatenate(seeding)
-    seeds = [_best(places, scores, _SEEDS)]
+    number = _SEEDS_IN_MEDIUM if total <= MEDIUM else _SEEDS
+    seeds = [_best(places, scores, number)]
     if allowed is not None:
-        seeds.append(_best(places[allowed[places]], scores, _SEEDS))
-    for term in terms:
-        scores[term.hits.positions] = 0.0
+        seeds.append(_best(places[allowed[places]], scores, number))
+    for some in seeding:
+        scores[some] = 0.0
     around = np.concatenate(seeds)[:, None] + np.arange(-_FAR // 2, _FAR // 2 + 1)
     return unique(around[(around >= 0) & (around < total)])
+
+
+def _add(scores: Floats, term: WeightedTerm, indices: slice | NDArray[np.int64]) -> None:
+    """Add the score of a term to the scores of the messages that have it.
+
+    Args:
+        scores: The score of each position.
+        term: The term.
+        indices: Which of the messages that have the term.
+    """
+    places, postings = term.hits.positions[indices], term.hits.postings[indices]
+    gains = np.float32(term.weight) * _by_count()
+    before = scores[places]
+    after = before + gains[1]
+    # Most messages have a term only once. The others are few.
+    several = np.flatnonzero(has_several(postings))
+    after[several] = before[several] + gains[counts(postings[several]).astype(np.int64)]
+    scores[places] = after
 
 
 def _best(places: Positions, scores: Floats, number: int) -> Positions:
@@ -226,33 +253,36 @@ def _scores(terms: Sequence[WeightedTerm], places: Positions, mean_length: float
     """Return the scores of the messages at these positions."""
     scores = np.zeros(len(places), np.float32)
     long = np.full(len(places), mean_length, np.float32)
+    near = unique((places[:, None] + np.arange(-_FAR, _FAR + 1)).reshape(-1))
+    own = np.searchsorted(near, places)
+    beside, around = _range_within(near, places, _NEAR), _range_within(near, places, _FAR)
     each_count: list[tuple[WeightedTerm, Floats]] = []
     for term in terms:
-        hits = term.hits
-        at = np.searchsorted(hits.positions, places)
-        at[at == len(hits.positions)] = 0
-        has = hits.positions[at] == places
-        often = hits.counts
-        own = np.where(has, often[at], 0.0).astype(np.float32)
+        has, postings = term.hits.at(near)
+        often = np.where(has, counts(postings), np.float32(0))
         if term.of_author:
-            scores += term.weight * own
+            scores += term.weight * often[own]
             continue
-        long = np.where(has, hits.lengths_at(at), long)
+        long = np.where(has[own], lengths(postings[own]), long)
         sums = np.concatenate(([0.0], np.cumsum(often, dtype=np.float64)))
-        beside = _within(hits.positions, sums, places, _NEAR)
-        around = _within(hits.positions, sums, places, _FAR)
-        each_count.append((term, _OWN * own + _BESIDE * beside + _AROUND * around))
+        count = _OWN * often[own] + _BESIDE * _sum(sums, beside) + _AROUND * _sum(sums, around)
+        each_count.append((term, count))
     for term, count in each_count:
         scores += term.weight * saturated(count, long, mean_length)
     return scores
 
 
-def _within(
-    positions: Positions, sums: NDArray[np.float64], places: Positions, distance: int
-) -> Floats:
-    """Return for each position how often a term occurs within ``distance`` messages of it."""
-    begin = np.searchsorted(positions, places - distance)
-    end = np.searchsorted(positions, places + distance, side="right")
+def _range_within(
+    near: Positions, places: Positions, distance: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return for each of the positions ``places`` the indices in ``near`` of the positions within
+    ``distance`` of it: the first, and that after the last."""
+    begin = np.searchsorted(near, places - distance)
+    return begin, np.searchsorted(near, places + distance, side="right")
+
+
+def _sum(sums: NDArray[np.float64], indices: tuple[NDArray[np.int64], NDArray[np.int64]]) -> Floats:
+    begin, end = indices
     return (sums[end] - sums[begin]).astype(np.float32)
 
 

@@ -7,23 +7,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nekro_core.chat import ChatKey
-from nekro_core.memory.search.features import features_of, ranking_weights, scores_of
+from nekro_core.memory.search.features import (
+    PlacesAround,
+    features_of,
+    ranking_weights,
+    scores_of,
+)
 from nekro_core.memory.search.indexer import terms_in
 from nekro_core.memory.search.meaning import MessageVectors, cosines_of, encoded_text
 from nekro_core.memory.search.neighbourhood import Neighbourhood, neighbourhood_of, put_signs
 from nekro_core.memory.search.question import SearchQuestion
-from nekro_core.memory.search.ranking import Ranked, WeightedTerm
+from nekro_core.memory.search.ranking import MEDIUM, Ranked, WeightedTerm
+from nekro_core.memory.search.similar import similar_messages
 from nekro_core.memory.search.word_hits import ChatView, Floats, Positions
 from nekro_core.store import Store
 from nekro_core.system.arrays import NDArray, np
 
 _COMPARED = 1000
+_COMPARED_IN_MEDIUM = 300
 _COMPARED_IN_LARGE = 100
 """Number of messages with the best words that are ordered: `_COMPARED` in chats with up to `_SMALL`
-messages, `_COMPARED_IN_LARGE` in larger chats."""
+messages, `_COMPARED_IN_MEDIUM` in chats with up to `MEDIUM`, `_COMPARED_IN_LARGE` in larger
+chats."""
 _SMALL = 5000
 """In a chat with at most this many messages, a search lets the sentence encoder encode messages
 that are not encoded yet. In a larger chat, only the background task encodes messages."""
+_SIMILAR = 300
+"""Number of the most similar messages of a chat with up to `MEDIUM` messages that are ordered,
+together with those with the best words. Without them, a third of the evidence was not among the
+ordered messages of a chat of 20,000 (decision 0039)."""
 _ENCODED_AT_ONCE = 32
 _ENCODE_S = 1.0
 """Seconds after which a search does not let the encoder encode more messages. On an idle machine,
@@ -74,50 +86,89 @@ class Reranking:
         self._clock = clock
         self._with_vectors: set[ChatKey] = set()
 
-    def compares(self, view: ChatView) -> bool:
+    def compares(self, chat_key: ChatKey) -> bool:
         """Whether an earlier search found vectors in this chat, which is a large one."""
-        return view.chat_key in self._with_vectors
+        return chat_key in self._with_vectors
 
     async def order(
-        self, view: ChatView, question: SearchQuestion, terms: Sequence[WeightedTerm], best: Ranked
-    ) -> Positions:
-        """Return the positions of the messages that fit the question, best first.
+        self,
+        view: ChatView,
+        question: SearchQuestion,
+        terms: Sequence[WeightedTerm],
+        best: Ranked,
+        allowed: NDArray[np.bool_] | None = None,
+    ) -> NDArray[np.int64]:
+        """Return the sequence numbers of the messages that fit the question, best first.
 
         Args:
             view: The chat.
             question: The question.
             terms: The terms of the question that messages have.
             best: The messages with the best words, best first.
+            allowed: For each position, whether the message may be found; None for all.
         """
-        ranked = await self.features(view, question, terms, best)
+        ranked = await self.features(view, question, terms, best, allowed)
         if ranked is None:
             return np.zeros(0, np.int64)
-        scores = scores_of(ranked.features, ranking_weights(meaning=ranked.meaning))
+        weights = ranking_weights(meaning=ranked.meaning, large=view.total > _SMALL)
+        scores = scores_of(ranked.features, weights)
         order = np.argsort(-scores, kind="stable")
-        return ranked.positions[order[ranked.fits[order]]]
+        return ranked.seqs[order[ranked.fits[order]]]
 
     async def features(
-        self, view: ChatView, question: SearchQuestion, terms: Sequence[WeightedTerm], best: Ranked
+        self,
+        view: ChatView,
+        question: SearchQuestion,
+        terms: Sequence[WeightedTerm],
+        best: Ranked,
+        allowed: NDArray[np.bool_] | None = None,
     ) -> MessageFeatures | None:
         """Compute the features of messages; None if there are none. For the arguments see
         `order`."""
-        most = _COMPARED if view.total <= _SMALL else _COMPARED_IN_LARGE
+        most = _most_compared(view.total)
         places, fits = best.positions[:most], best.scores[:most] > 0
+        if self._vectors is not None and _SMALL < view.total <= MEDIUM:
+            similar = await self._similar(view, question, allowed)
+            more = similar[~np.isin(similar, places)]
+            places = np.concatenate((places, more))
+            fits = np.concatenate((fits, np.zeros(len(more), np.bool_)))
         if not len(places):
             return None
         found = await neighbourhood_of(self._store, view, places, self._vectors)
+        around = PlacesAround(found, places)
         query = await self._query(view, question, found, places)
         cosines: tuple[Floats, NDArray[np.bool_]] | None = None
+        mean_cosine: float | None = None
         if query is not None:
-            known = np.asarray(found.signs.any(axis=1), np.bool_)
-            cosines = np.where(known, cosines_of(query, found.signs), np.float32(0)), known
+            cosines = _cosines(query, found, around.compared())
             if fits.any() or float(cosines[0].max()) >= _MEANS_THE_SAME:
                 fits = np.ones_like(fits)
+            if view.total > _SMALL:
+                mean_cosine = _mean_cosine(query, found)
         features = features_of(
-            question, terms, found, places, cosines, total=view.total, mean_length=view.mean_length
+            question,
+            terms,
+            found,
+            places,
+            around,
+            cosines,
+            total=view.total,
+            mean_length=view.mean_length,
+            mean_cosine=mean_cosine,
         )
         seqs = found.seqs[found.index_of(places)]
         return MessageFeatures(places, seqs, fits, features, cosines is not None)
+
+    async def _similar(
+        self, view: ChatView, question: SearchQuestion, allowed: NDArray[np.bool_] | None
+    ) -> Positions:
+        """Return the messages that are most similar to the question; none if the encoder cannot be
+        used."""
+        assert self._vectors is not None
+        query = await self._vectors.query(question.text) if question.text.strip() else None
+        if query is None:
+            return np.zeros(0, np.int64)
+        return await similar_messages(self._store, view, self._vectors, query, allowed, _SIMILAR)
 
     async def _query(
         self, view: ChatView, question: SearchQuestion, found: Neighbourhood, places: Positions
@@ -167,3 +218,29 @@ class Reranking:
         for row in await self._store.messages.rows_numbered(stored):
             texts[row["seq"]] = encoded_text(row["user_name"], terms_in(row).text)
         return [(index, texts[seq]) for index, seq in seqs.items() if texts.get(seq)]
+
+
+def _most_compared(total: int) -> int:
+    if total <= _SMALL:
+        return _COMPARED
+    return _COMPARED_IN_MEDIUM if total <= MEDIUM else _COMPARED_IN_LARGE
+
+
+def _cosines(
+    query: NDArray[np.float32], found: Neighbourhood, compared: NDArray[np.int64]
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the similarity of each message and the question, and whether it is known. It is 0 for
+    messages that are not compared."""
+    signs = found.signs[compared]
+    known = np.zeros(len(found.positions), np.bool_)
+    known[compared] = signs.any(axis=1)
+    cosines = np.zeros(len(known), np.float32)
+    cosines[compared] = np.where(known[compared], cosines_of(query, signs), np.float32(0))
+    return cosines, known
+
+
+def _mean_cosine(query: NDArray[np.float32], found: Neighbourhood) -> float | None:
+    """Estimate the mean similarity of the question and all messages of a chat. The messages that
+    are ordered are a chosen few, so their mean is higher."""
+    known = found.others[found.others.any(axis=1)]
+    return float(cosines_of(query, known).mean()) if len(known) else None

@@ -18,8 +18,6 @@ from nekro_core.store.search_index import SearchSegment
 from nekro_core.store.search_pages import (
     Postings,
     bucket_of,
-    counts,
-    lengths,
     positions,
     posting,
     postings_of,
@@ -47,14 +45,12 @@ class TermHits:
     positions: Positions
     postings: Postings
 
-    @property
-    def counts(self) -> Floats:
-        """How often each message has the term."""
-        return counts(self.postings)
-
-    def lengths_at(self, indices: NDArray[np.int64]) -> Floats:
-        """Return how many terms the messages with these indices have."""
-        return lengths(self.postings[indices])
+    def at(self, places: Positions) -> tuple[NDArray[np.bool_], Postings]:
+        """Return for each of these positions whether the message has the term, and its posting. If
+        it has not the term, its posting is that of another message."""
+        indices = np.searchsorted(self.positions, places)
+        indices[indices == len(self.positions)] = 0
+        return self.positions[indices] == places, self.postings[indices]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,14 +109,13 @@ class ChatView:
 async def view_of(store: Store, chat_key: ChatKey) -> ChatView:
     """Read the data of a chat that a search needs first."""
     index = store.search_index
-    segments = await index.segments(chat_key)
+    segments, changed = await index.segments_and_changed(chat_key)
     after = segments[-1].last_seq if segments else 0
     rows = await store.messages.newest_rows(chat_key, after, NEWEST_READ)
     unread = False
     if len(rows) == NEWEST_READ:
         (oldest,) = await store.messages.rows_after(chat_key, after, 1)
         unread = bool(oldest["seq"] < rows[0]["seq"])
-    changed = await index.changed(chat_key)
     places = await index.positions(chat_key, segments, changed) if changed else {}
     edited = await store.messages.rows_numbered(places) if places else []
     return ChatView(
@@ -161,27 +156,43 @@ def _joined(
 ) -> dict[str, TermHits]:
     parts: dict[str, list[tuple[int, Postings]]] = {}
     for page, (segment, some) in pages.items():
-        if page in stored:
-            for term, postings in postings_of(stored[page], some).items():
+        if (data := stored.get(page)) is not None:
+            for term, postings in postings_of(data, some).items():
                 parts.setdefault(term, []).append((segment.start, postings))
     loose = _of_loose(view, terms)
     found: dict[str, TermHits] = {}
     for term in terms:
-        each = parts.get(term, [])
-        places = [positions(postings) + start for start, postings in each]
-        packed = [postings for _, postings in each]
-        if term in loose:
-            places.append(np.array([position for position, _ in loose[term]], np.int64))
-            packed.append(np.array([each for _, each in loose[term]], np.uint32))
-        if not places:
+        if term not in parts and term not in loose:
             continue
-        hits = TermHits(np.concatenate(places), np.concatenate(packed))
+        hits = _united(parts.get(term, []), loose.get(term, []))
         if len(view.removed):
             kept = ~np.isin(hits.positions, view.removed)
             hits = TermHits(hits.positions[kept], hits.postings[kept])
         if len(hits.positions):
             found[term] = hits
     return found
+
+
+def _united(parts: Sequence[tuple[int, Postings]], loose: Sequence[tuple[int, int]]) -> TermHits:
+    """Unite the hits of one term.
+
+    Args:
+        parts: For each segment, the position of its first message, and the postings of the term.
+        loose: The position and the posting of each message that is not read from a segment.
+    """
+    packed = [postings for _, postings in parts]
+    if loose:
+        packed.append(np.array([posting for _, posting in loose], np.uint32))
+    postings = packed[0] if len(packed) == 1 else np.concatenate(packed)
+    places = np.empty(len(postings), np.int64)
+    end = 0
+    for start, some in parts:
+        begin, end = end, end + len(some)
+        # A common term is in a third of all messages. Writing into the result is five times as
+        # fast as joining new arrays, because large new arrays must be cleared by the kernel.
+        np.add(positions(some), start, out=places[begin:end])
+    places[end:] = [position for position, _ in loose]
+    return TermHits(places, postings)
 
 
 def _of_loose(view: ChatView, terms: Sequence[str]) -> dict[str, list[tuple[int, int]]]:

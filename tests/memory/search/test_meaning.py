@@ -3,6 +3,7 @@
 from array import array
 from collections.abc import Sequence
 
+import anyio
 import numpy as np
 import pytest
 
@@ -96,3 +97,27 @@ async def test_an_edited_message_is_encoded_again(talk: Talk) -> None:
     assert len(await talk.store.search_index.unencoded(talk.key, 9)) == 1
     await MessageEncoding(talk.store, MessageVectors(encoder)).encode_chat(talk.key)
     assert await find(talk, TwoSubjects(), "about a pet") == []
+
+
+async def test_in_a_chat_of_thousands_a_message_is_found_by_its_meaning_alone(talk: Talk) -> None:
+    async def chatter(count: int) -> None:
+        for _ in range(0, count, 520):
+            async with anyio.create_task_group() as tasks:
+                for number in range(520):
+                    tasks.start_soon(talk.say, "Mei", f"the trip, part {number}")
+
+    await chatter(2600)
+    await talk.say("Mei", "my hamster escaped")
+    await chatter(2600)
+    await talk.index()
+    encoder = TwoSubjects()
+    assert "my hamster escaped" not in await find(talk, encoder, "about a cat")
+    vectors = MessageVectors(encoder)
+    await MessageEncoding(talk.store, vectors, clock=lambda: 0.0).encode_chat(talk.key)
+    assert (await find(talk, encoder, "about a cat"))[0] == "my hamster escaped"
+    # Filters hold for messages that are found by their meaning too.
+    finder = MessageFinder(talk.store, vectors, wall=lambda: NOW)
+    found = await finder.find(talk.key, MessageQuery(words="about a cat", kind="image"))
+    assert found.records == ()
+    await talk.store.messages.recall(talk.key, f"{talk.key}-2601")
+    assert "my hamster escaped" not in await find(talk, encoder, "about a cat")
