@@ -92,6 +92,11 @@ class MessageRepository:
         processes share the database, it is the highest number that this process knows."""
         return self._last_seq
 
+    @property
+    def above_all(self) -> int:
+        """A number above those of all records."""
+        return ABOVE_ALL if self._database.shared else self._last_seq + 1
+
     async def newest_seq(self) -> int:
         """Get the highest number of a record. If other processes share the database, this reads
         it."""
@@ -285,7 +290,7 @@ class MessageRepository:
         rows = await self._database.read(
             f"{SELECT} WHERE chat_key = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?",
             str(chat_key),
-            before or ABOVE_ALL,
+            before or self.above_all,
             since,
             limit,
         )
