@@ -585,9 +585,7 @@ class AgentCtx:
         except BadSearch as error:
             raise ToolFailure(str(error)) from None
         messages = [await self._found(record) for record in found.records]
-        return MessageMatches(
-            messages=tuple(messages), incomplete=found.incomplete, weak=found.weak
-        )
+        return MessageMatches(messages=tuple(messages), incomplete=found.incomplete)
 
     async def _found(self, record: Record) -> FoundMessage:
         search = self.services.search
