@@ -8,6 +8,7 @@ ASTRBOT := .venv-astrbot
 LANGBOT := .venv-langbot
 FOLLOWS := .venv-follows
 MUTMUT  := .venv-mutants
+DOCS    := .venv-docs
 PYTHON312 ?= python3.12
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
@@ -17,13 +18,15 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat doctor kit test test-python fresh long check format pictures follows follows-judge bench compare mutants crash upgrade soak year peers attack stdlib platforms synapse telegram-peer koishi clean
+.PHONY: help run chat docs doctor kit wheel image test test-python fresh long check format pictures follows follows-judge bench compare mutants crash upgrade soak year peers attack stdlib platforms synapse telegram-peer koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
 	@echo "make chat     talk to it in this terminal"
 	@echo "make doctor   what works on this machine, what does not, how to mend it"
 	@echo "make kit      the environment for writing plugins: docs/plugins.md"
+	@echo "make wheel    dist/nekro_core-VERSION-py3-none-any.whl, for pipx, uvx and pip"
+	@echo "make image    the container image nekro-core (BASE=python:3.12-slim-bookworm EXTRAS=postgres)"
 	@echo "make test     the test suite, in a few minutes"
 	@echo "make long     the rest: containers, every attack, a broken world, whole programs, the real model"
 	@echo "make check    format, lint, types, import contracts"
@@ -35,6 +38,7 @@ help:
 	@echo "make year     a year of a group of 12 people: does the memory stay within its bounds?"
 	@echo "make mutants  small faults in the most important modules: which does no test notice? 30 minutes"
 	@echo "make pictures the pictures of the console in docs/images/console; 2 minutes, needs Chromium"
+	@echo "make docs     the documentation as a site, in site/"
 	@echo "make follows  learn anew to whom a line of a group goes (DATA=FOLDER); make follows-judge"
 	@echo "make crash    many kill -9 under load      make koishi   our OneBot peer against Koishi"
 	@echo "make upgrade  the data folder of an older commit (FROM=e61814b) opened by this code"
@@ -54,6 +58,24 @@ doctor: $(VENV)/.installed
 
 kit: $(VENV)/.installed-kit
 	@echo "Here now: $(BIN)/nekro plugin new, check, run, install, and pytest for a plugin's tests"
+
+# Needs nothing of the bot's own packages: pip fetches the build backend for itself.
+wheel: $(VENV)/.made
+	@rm -f dist/nekro_core-*.whl
+	@$(PIP) wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
+# BASE must have Python 3.11 to 3.13 with venv. CONTAINER=podman works too. IMAGE_ARGS="--network host" reaches
+# a package index that only this machine reaches.
+image: BASE ?= python:3.12-slim-bookworm
+EXTRAS ?= postgres
+IMAGE ?= nekro-core
+CONTAINER ?= docker
+image:
+	$(CONTAINER) build --file deploy/Dockerfile --build-arg BASE=$(BASE) --build-arg EXTRAS=$(EXTRAS) \
+	    --tag $(IMAGE) $(IMAGE_ARGS) .
+	@$(CONTAINER) image inspect --format '{{.Size}}' $(IMAGE) | \
+	    awk '{printf "$(IMAGE): %.0f MB\n", $$1 / 1e6}'
 
 # Three at a time on two cores: much of the suite waits for processes. A file's tests stay together,
 # and files keep their order: by size the long ones with a single test would come last, one after the
@@ -91,7 +113,7 @@ format: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(BIN)/python -m bench $(ARGS)
 
-BASE ?= e6237b0
+compare: BASE ?= e6237b0
 compare: $(VENV)/.installed-dev
 	$(BIN)/python -m bench.compare $(BASE) $(ARGS)
 
@@ -136,6 +158,11 @@ follows: $(FOLLOWS)/.installed
 follows-judge: $(FOLLOWS)/.installed
 	PYTHONPATH=. $(FOLLOWS)/bin/python scripts/follows/judge.py $(DATA)
 
+# The documentation as a site; TARGET is its folder. Read it with: python3 -m http.server -d site
+TARGET := site
+docs: $(DOCS)/.installed
+	PYTHONPATH=. $(DOCS)/bin/python -m scripts.docs_site.build $(TARGET)
+
 # Opens every page of the console in Chromium, in a bot whose chats are invented.
 pictures: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.console.pictures $(ARGS)
@@ -166,6 +193,14 @@ $(MUTMUT)/.installed:
 	@$(MUTMUT)/bin/python -m pip --disable-pip-version-check install --quiet "mutmut==3.8.1"
 	@touch $@
 
+# Held to one version: Zensical is young, and from 0.0.74 on it needs a package zensical-ui, which not
+# every index has.
+$(DOCS)/.installed:
+	@echo "Installing Zensical, which builds the site of the documentation (once) ..."
+	@$(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip --disable-pip-version-check install --quiet "zensical==0.0.73"
+	@touch $@
+
 $(FOLLOWS)/.installed:
 	@echo "Installing LightGBM and scikit-learn, with which the bot's decisions are learnt (once) ..."
 	@$(PYTHON) -m venv $(FOLLOWS)
@@ -173,7 +208,7 @@ $(FOLLOWS)/.installed:
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-3.* .mutants $(SYNAPSE) $(ASTRBOT) $(LANGBOT) $(MUTMUT) $(FOLLOWS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-3.* .mutants $(SYNAPSE) $(ASTRBOT) $(LANGBOT) $(MUTMUT) $(FOLLOWS) $(DOCS) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # An environment remembers its own folder and its Python; one that was moved must be made again. Only
 # said here: what a person has in it is theirs to throw away.

@@ -195,5 +195,10 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def parent(pid: int) -> int:
+    """The parent of a process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def _name(pid: int) -> str:
     return Path(f"/proc/{pid}/comm").read_text().strip()

@@ -32,11 +32,12 @@ from nekro_core.sandbox.box import (
     StopReason,
 )
 from nekro_core.sandbox.jail.backend import JailBackend
+from nekro_core.sandbox.package_fetch import PackagesUnavailable
 from nekro_core.sandbox.pool import BoxPool
 from nekro_core.sandbox.settings import SandboxSettings
 from tests.sandbox.docker.engine import NoEngine
 
-_FUNCTIONS = [
+FUNCTIONS = [
     GuestFunction(names=(f"tool_{number}", f"room.tool_{number}"), doc="What a tool does. " * 20)
     for number in range(20)
 ]
@@ -48,29 +49,50 @@ async def figures() -> list[Figure]:
     """Every figure of this module."""
     async with anyio.create_task_group() as tasks:
         backend = JailBackend(SandboxSettings(rest_seconds=_REST_S), tasks)
+        bare = JailBackend(SandboxSettings(packages=False), tasks)
         try:
+            await fetch_packages(backend)
             found = [
                 await _pooled(backend),
+                await pooled_without_packages(bare),
                 await _used(backend),
                 await _kept(backend),
                 await _round_trip(backend),
                 await _cold(backend),
                 await _come_and_go(backend),
                 *await _numpy(backend),
-                *await idle_boxes.of_boxes(backend, _FUNCTIONS, _fork(), _REST_S),
+                *await idle_boxes.of_boxes(backend, FUNCTIONS, _fork(), _REST_S),
                 await _one_file(backend),
                 await _tree(backend),
                 await _cancelled(backend),
                 await _out_of_time(backend),
             ]
         finally:
+            await bare.aclose()
             await backend.aclose()
             tasks.cancel_scope.cancel()
     return [*found, *await idle_boxes.of_the_bot(), *await _neighbours()]
 
 
+async def fetch_packages(backend: Backend) -> None:
+    """Fetch the packages of boxes, so that boxes are measured with the packages on their path. If
+    they cannot be fetched, says so."""
+    await (await backend.create(_SPEC)).destroy()
+    try:
+        assert backend.packages is not None
+        await backend.packages.fetch()
+    except PackagesUnavailable as error:
+        print(f"the boxes of {backend.name} have no packages on their path: {error}")
+
+
+async def pooled_without_packages(backend: Backend) -> Figure:
+    """The figure of pooled boxes for a backend whose settings switch the packages off."""
+    figure = await _pooled(backend)
+    return replace(figure, name="the same, boxes without packages on their path", target=None)
+
+
 async def _first_call(box: Box, source: str = "tool_1('hello')\n", **options: bool) -> float:
-    return await first_call(box, _FUNCTIONS, source, **options)
+    return await first_call(box, FUNCTIONS, source, **options)
 
 
 async def _neighbours() -> list[Figure]:
@@ -131,7 +153,7 @@ async def _round_trip(backend: Backend) -> Figure:
         moments.append(time.perf_counter())
         return CallReturn("sent")
 
-    run = await box.start_run(_FUNCTIONS, handler)
+    run = await box.start_run(FUNCTIONS, handler)
     await run.feed("for n in range(1000):\n    tool_1('a line of text', n=n)\n", 1)
     await run.finish()
     await box.destroy()
@@ -240,7 +262,7 @@ async def _cancelled(backend: Backend) -> Figure:
     box = await backend.create(_SPEC)
     samples = []
     for _ in range(20):
-        run = await box.start_run(_FUNCTIONS, _nothing)
+        run = await box.start_run(FUNCTIONS, _nothing)
         await run.feed("while True:\n    pass\n", 1)
         await anyio.sleep(0.05)
         began = time.perf_counter()
@@ -255,7 +277,7 @@ async def _out_of_time(backend: JailBackend) -> Figure:
     box = await backend.create(_SPEC)
     samples = []
     for _ in range(20):
-        run = await box.start_run(_FUNCTIONS, _nothing, RunLimits(seconds=0.1))
+        run = await box.start_run(FUNCTIONS, _nothing, RunLimits(seconds=0.1))
         began = time.perf_counter()
         await run.feed("import os\nos.fork()\nwhile True: pass\n", 1)
         result = await run.finish()

@@ -6,7 +6,7 @@ from typing import Any
 
 from nekro_core.agent.erasure.erasure import PersonErasure
 from nekro_core.app.message_io import MessageIO
-from nekro_core.chat import ChatKey, ChatMessage, Record, Segments
+from nekro_core.chat import Author, ChatKey, ChatMessage, Record, Segments
 from nekro_core.delivery.account_settings import AccountSettingsFiles, AccountSettingsStore
 from nekro_core.delivery.accounts import AccountDirectory
 from nekro_core.delivery.media_contract import MediaKeeper, MediaLinker
@@ -70,6 +70,7 @@ class AdapterHost:
         loaded."""
         self._store = message_io.store
         self._inbox = message_io.inbox
+        self._metrics = message_io.telemetry.metrics
 
     async def accept(self, message: ChatMessage) -> None:
         """Give a message its sequence number, then store it, or drop it if `admission` refuses it.
@@ -78,7 +79,10 @@ class AdapterHost:
         if self.admission is not None and not self.admission.admits(stamped.record):
             await self.admission.discard_media(stamped.record)
             return
-        await self._inbox.accept(stamped)
+        record = await self._inbox.accept(stamped)
+        if record is not None and record.author is not Author.BOT:
+            adapter = self._store.accounts.adapter_of(record.chat_key.instance)
+            self._metrics.messages.add(adapter, "in")
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> None:
         """See `Host.recall`."""

@@ -12,7 +12,7 @@ from loguru import logger
 
 from nekro_core.agent.commands.actions import ActionsInForce
 from nekro_core.agent.commands.services import CommandServices
-from nekro_core.agent.erasure.erasure import PersonErasure
+from nekro_core.agent.erasure.erasure import Eraser, PersonErasure
 from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.participation.upgrade import keep_participation
@@ -32,6 +32,7 @@ from nekro_core.app.memory import PromptMemory
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.models import ModelRegistry, ModelSources
 from nekro_core.app.settings import Settings
+from nekro_core.app.shared_marks import SharedMarks
 from nekro_core.app.unasked import RoleJudge
 from nekro_core.chat import ChatKey
 from nekro_core.chat.catalogue import Catalogue
@@ -50,6 +51,7 @@ from nekro_core.policy import PolicyFile
 from nekro_core.policy.permissions import CommandAccess
 from nekro_core.policy.personas import PersonaLibrary
 from nekro_core.policy.resolver import PolicyResolver
+from nekro_core.store import ChangeTopic
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.documents import DocumentFolder
 from nekro_core.system.logs.book import LogBook
@@ -180,10 +182,17 @@ class AgentRuntime:
                 sandbox=lambda: sandbox_facts(settings.nekro_sandbox, boxes.packages()),
                 memory=PromptMemory(message_io.memory),
                 quick_judge=RoleJudge(roles),
+                telemetry=message_io.telemetry,
             )
             older = extensions.older
             marks = ErasureMarks(data / MARKS, partial(kept_secret, data, "erased"), wall)
             message_io.memory.scope.know_erased(marks.was_erased)
+            shared_marks: tuple[Eraser, ...] = ()
+            if settings.nekro_store.node:
+                shared = SharedMarks(marks, message_io.store.documents)
+                await shared.publish()
+                message_io.store.changes.listen(ChangeTopic.DOCUMENTS, shared.take_over)
+                shared_marks = (shared.erase,)
             erasure = PersonErasure(
                 message_io.store,
                 marks,
@@ -192,15 +201,18 @@ class AgentRuntime:
                 timers=message_io.timers,
                 media=message_io.media,
                 data=data,
-                erasers=personal_data(
-                    data,
-                    vectors=extensions.vectors,
-                    older=older,
-                    conduct=policy_file,
-                    logs=logs,
-                    memory=message_io.memory,
-                    requests=message_io.requests,
-                    announcements=message_io.announcements,
+                erasers=(
+                    *shared_marks,
+                    *personal_data(
+                        data,
+                        vectors=extensions.vectors,
+                        older=older,
+                        conduct=policy_file,
+                        logs=logs,
+                        memory=message_io.memory,
+                        requests=message_io.requests,
+                        announcements=message_io.announcements,
+                    ),
                 ),
             )
             command_actions = ActionsInForce()

@@ -19,12 +19,14 @@ from loguru import logger
 
 from nekro_core.app.adapter_host import AdapterHost
 from nekro_core.app.agent_runtime import AgentRuntime
+from nekro_core.app.alerts import alert_findings, open_alerts
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.documents import open_documents
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.memory import QuickModel
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.models import ModelSources
+from nekro_core.app.monitoring import MonitoredBot, Monitoring
 from nekro_core.app.operator_areas import open_operator
 from nekro_core.app.operator_host import operator_host
 from nekro_core.app.operator_settings import RunningSettingsBook
@@ -34,6 +36,7 @@ from nekro_core.app.running_settings import RunningSettings
 from nekro_core.app.settings import Settings, adapter_settings
 from nekro_core.app.settings_editor import SettingsEditor
 from nekro_core.app.settings_sources import SettingsError
+from nekro_core.app.tracing import open_tracing
 from nekro_core.backup.make import BackupSource, env_files
 from nekro_core.backup.service import BackupService
 from nekro_core.chat import ChatKey
@@ -48,11 +51,14 @@ from nekro_core.llm.embedded.weights import DownloadProgress
 from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import ChatModel
 from nekro_core.llm.named import NamedModels
+from nekro_core.llm.observed_model import ObservedModel
 from nekro_core.llm.replaceable import ReplaceableModel
 from nekro_core.llm.role_budget import BudgetedRoles, RoleBudget
 from nekro_core.llm.roles import ModelRole
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.memory.keeper import MemoryKeeper
+from nekro_core.operator.alerts.crashes import CrashCount
+from nekro_core.operator.alerts.watch import AlertWatch
 from nekro_core.operator.chat_commands import ChatCommandActions
 from nekro_core.operator.contract import OperatorHost
 from nekro_core.operator.operator import Operator
@@ -66,6 +72,8 @@ from nekro_core.system.asgi import WebApplication
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.logs.book import LogBook
 from nekro_core.system.logs.ring import LogRing
+from nekro_core.system.telemetry.loop_lag import measure_loop_lag
+from nekro_core.system.telemetry.telemetry import Telemetry
 from nekro_core.timers import TimerService
 
 _BOXES_S = 1.0
@@ -102,6 +110,7 @@ class App:
         data: Path,
         platforms: PlatformControl,
         settings: RunningSettings,
+        alerts: AlertWatch,
     ) -> None:
         self.host = host
         self.platforms = platforms
@@ -125,8 +134,13 @@ class App:
         self._adapters = adapters
         self._timers = timers
         self._boxes = boxes
+        self.alerts = alerts
+        """Tells operators what is wrong."""
         self._started: list[Adapter] = []
         self._builtin: set[str] = set()
+        self._failed: dict[str, str] = {}
+        self.running = False
+        """Whether the start has ended and the end has not begun."""
 
     @classmethod
     @asynccontextmanager
@@ -160,9 +174,17 @@ class App:
         logs = logs or LogBook(LogRing())
         async with AsyncExitStack() as stack:
             stack.enter_context(DataFolderLock(data))
+            telemetry = Telemetry(
+                tracer=await stack.enter_async_context(open_tracing(settings.nekro_traces))
+            )
             recover_interrupted_move(data)
             message_io = await stack.enter_async_context(
-                MessageIO.open(settings, data, configuration, clock=clock, wall=wall)
+                MessageIO.open(
+                    settings, data, configuration, clock=clock, wall=wall, telemetry=telemetry
+                )
+            )
+            crashes = await stack.enter_async_context(
+                CrashCount.open(message_io.store.waiting, settings.nekro_alerts, wall)
             )
             documents = await stack.enter_async_context(
                 open_documents(settings.nekro_documents, data, message_io.store.documents)
@@ -174,7 +196,7 @@ class App:
             watched = settings.nekro_plugin
             stack.enter_context(watch_event_loop(watched.blocks_s, watched.breaks_s))
             boxes = await stack.enter_async_context(
-                BoxServices.open(settings, data, preview=preview, clock=clock)
+                BoxServices.open(settings, data, preview=preview, clock=clock, telemetry=telemetry)
             )
             make_model = partial(_make_model, data, report)
             own_model = ReplaceableModel(
@@ -186,7 +208,12 @@ class App:
                 lambda: make_model(LLMSettings(), settings.nekro_embedded),
             )
             stack.push_async_callback(sources.aclose)
-            chains = ModelChains(settings.nekro_roles, sources.find, clock=clock)
+            chains = ModelChains(
+                settings.nekro_roles,
+                sources.find,
+                clock=clock,
+                observed=lambda model: ObservedModel(model, telemetry, clock),
+            )
             roles = BudgetedRoles(
                 chains, RoleBudget(settings.nekro_roles, message_io.store.model_uses, wall)
             )
@@ -237,6 +264,17 @@ class App:
             editor = (
                 SettingsEditor(settings.sources.folder, documents) if settings.were_read else None
             )
+            alerts = await open_alerts(
+                settings,
+                data,
+                message_io=message_io,
+                runtime=runtime,
+                background=roles.budget,
+                crashes=crashes,
+                adapters=lambda: app.started_adapters(),  # noqa: PLW0108 - `app` is made below
+                problems=lambda: app.adapter_problems(),  # noqa: PLW0108 - as above
+                wall=wall,
+            )
             operations = await stack.enter_async_context(
                 open_operator(
                     settings,
@@ -252,6 +290,7 @@ class App:
                     bans=BanList(runtime.services.policies.conduct),
                     boxes=boxes,
                     documents=documents,
+                    alerts=lambda: alert_findings(alerts, settings),
                     wall=wall,
                 )
             )
@@ -285,8 +324,25 @@ class App:
                 data=data,
                 platforms=platforms,
                 settings=running,
+                alerts=alerts,
             )
             stack.push_async_callback(app.close_adapters)
+            site.monitor = Monitoring(
+                MonitoredBot(
+                    message_io=message_io,
+                    boxes=boxes,
+                    sessions=runtime.sessions,
+                    sources=sources,
+                    chains=chains,
+                    adapters=app.started_adapters,
+                    problems=app.adapter_problems,
+                    started=lambda: app.running,
+                    alerts=alerts.counts,
+                ),
+                settings.nekro_metrics,
+                clock=clock,
+                wall=wall,
+            )
             yield app
 
     def at_work(self, chat_key: ChatKey) -> bool:
@@ -316,14 +372,22 @@ class App:
             self._started.append(adapter)
             if adapter.name in self._builtin:
                 await adapter.start()
-            else:
-                await _start(adapter)
+            elif problem := await _start(adapter):
+                self._failed[adapter.name] = problem
         self.site.start(self._tasks)
         self._timers.start()
+        self._tasks.start_soon(self.alerts.live, name="alerts for operators")
+        lag = runtime.services.telemetry.metrics.loop_lag
+        self._tasks.start_soon(measure_loop_lag, lag, name="lag of the event loop")
+        self.running = True
 
     def started_adapters(self) -> Mapping[str, Adapter]:
         """Return the adapters that were started and not closed, by name."""
         return {each.name: each for each in self._started}
+
+    def adapter_problems(self) -> Mapping[str, str]:
+        """Return why adapters that should run do not run, by their names."""
+        return {**self._failed, **self.platforms.problems}
 
     async def launch(self, adapter: Adapter) -> None:
         """Add an adapter and start it while the bot runs. If it cannot start, it is closed. Raises
@@ -336,16 +400,19 @@ class App:
             await _close(adapter)
             raise
         self._started.append(adapter)
+        self._failed.pop(adapter.name, None)
 
     async def end(self, name: str) -> None:
         """Close an adapter while the bot runs. Messages to its chats wait until it runs again."""
         adapter = self.started_adapters().get(name)
+        self._failed.pop(name, None)
         if adapter is not None:
             self._started.remove(adapter)
             await _close(adapter)
 
     async def close_adapters(self) -> None:
         """Close all adapters that were started, and the pages. May be called twice."""
+        self.running = False
         self.site.close()
         while self._started:
             await _close(self._started.pop())
@@ -368,16 +435,19 @@ async def _close(adapter: Adapter) -> None:
         logger.exception("the adapter {} failed while it was closed", adapter.name)
 
 
-async def _start(adapter: Adapter) -> None:
+async def _start(adapter: Adapter) -> str:
     """Start an adapter that did not come with the bot. If it fails, this is logged and the bot runs
-    without it."""
+    without it. Returns why it failed; empty if it did not."""
     try:
         with anyio.fail_after(_START_S):
             await adapter.start()
     except TimeoutError:
         logger.error("the adapter {} did not start within {:g} s", adapter.name, _START_S)
-    except Exception:  # noqa: BLE001 - code of other people
+        return f"it did not start within {_START_S:g} s"
+    except Exception as error:  # noqa: BLE001 - code of other people
         logger.exception("the adapter {} could not be started", adapter.name)
+        return f"it could not be started: {error!r}"
+    return ""
 
 
 def _make_site(

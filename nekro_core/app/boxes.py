@@ -17,6 +17,7 @@ from nekro_core.sandbox.egress.egress import DefaultEgressSource
 from nekro_core.sandbox.egress.overrides import EgressOverridesFile
 from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.sandbox.supply import BoxSupply, installation_id
+from nekro_core.system.telemetry.telemetry import Telemetry
 
 CODE_BOX = "default"
 """The name of the box in which a chat's code runs."""
@@ -31,7 +32,8 @@ class BoxServices:
     with ``for_plugins``. ``network`` fetches addresses for a chat's code; the network rules of the
     chat's box apply. ``egress`` shows and changes these rules. ``packages`` returns the names of
     the packages that code can import, besides Python's standard library. ``settled`` waits until a
-    box is ready, or until it is known that this machine cannot make boxes."""
+    box is ready, or until it is known that this machine cannot make boxes. ``ready`` returns the
+    number of boxes that are ready and belong to no chat."""
 
     of_chats: ChatBoxes
     for_plugins: DefaultEgressSource
@@ -39,6 +41,7 @@ class BoxServices:
     egress: EgressAdmin
     packages: Callable[[], tuple[str, ...]]
     settled: Callable[[], Awaitable[None]]
+    ready: Callable[[], int]
 
     @classmethod
     @asynccontextmanager
@@ -49,6 +52,7 @@ class BoxServices:
         *,
         preview: PreviewRegistry | None,
         clock: Callable[[], float],
+        telemetry: Telemetry | None = None,
     ) -> AsyncIterator[Self]:
         """Open the services. If this machine cannot make boxes, this is logged and the bot runs
         without them."""
@@ -83,6 +87,7 @@ class BoxServices:
                 preview=preview,
                 equip=egress.attach,
                 crowded=lambda: supply.crowded,
+                telemetry=telemetry,
             )
             yield cls(
                 of_chats=of_chats,
@@ -103,6 +108,7 @@ class BoxServices:
                 ),
                 packages=lambda: supply.packages,
                 settled=supply.settled,
+                ready=lambda: supply.ready,
             )
 
 

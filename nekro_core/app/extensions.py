@@ -27,7 +27,9 @@ from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
 from nekro_core.compat.nekro_agent.legacy_services import NekroAgentServices
 from nekro_core.compat.nekro_agent.models.groups import ModelGroups
 from nekro_core.compat.qdrant.home import EmbeddedVectorStore
+from nekro_core.llm.http_model import HttpChatModel
 from nekro_core.llm.model import ChatModel
+from nekro_core.llm.observed_model import ObservedModel
 from nekro_core.llm.role_budget import BudgetedRoles
 from nekro_core.plugins.authoring.chat_network import PluginFetcher, PluginMediaKeeper
 from nekro_core.plugins.authoring.commands import Command, CommandFamily, SpokenCommand
@@ -221,6 +223,7 @@ async def _open_services(
             settings.nekro_llm,
             settings.nekro_models,
             UsageLedger(store.model_uses, wall),
+            make=lambda endpoint: ObservedModel(HttpChatModel(endpoint), message_io.telemetry),
             roles=roles,
         )
         stack.push_async_callback(models.aclose)

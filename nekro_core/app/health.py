@@ -33,6 +33,8 @@ from nekro_core.policy import PolicyOverrides
 from nekro_core.policy.overrides_file import FILE_NAME as CONDUCT
 from nekro_core.sandbox.backends import make_backends
 from nekro_core.sandbox.box import BackendUnavailable
+from nekro_core.sandbox.box_packages import SharedPackages
+from nekro_core.sandbox.jail.container import ContainerLimits
 from nekro_core.speech.choose import open_speaker, open_transcriber
 from nekro_core.speech.speaker import SpeechError
 from nekro_core.speech.wav import PcmSound, write_wav
@@ -53,6 +55,8 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
         seen=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         remedy="the jail needs Linux; elsewhere the bot runs no code",
     )
+    if container := ContainerLimits.find():
+        yield Finding(area="container", ok=None, seen=container.describe())
     yield code_stream()
     yield _disk(settings.nekro_data_dir)
     yield await _process(settings)
@@ -187,12 +191,15 @@ async def _boxes(settings: Settings) -> AsyncIterator[Finding]:
         enough = False
         for backend in backends:
             checked = await backend.self_check()
+            packages = backend.packages
             await backend.aclose()
             failed = [check for check in checked.checks if not check.ok]
             if checked.ok:
                 started, *others = checked.checks
                 held = f"all {1 + len(others)} checks hold: {started.seen}"
                 yield Finding(area="boxes", ok=True, seen=f"{backend.name}: {held}")
+                if packages is not None and not enough:
+                    yield _packages(packages)
             for check in failed:
                 yield Finding(
                     area="boxes",
@@ -202,6 +209,16 @@ async def _boxes(settings: Settings) -> AsyncIterator[Finding]:
                 )
             enough = enough or checked.ok
         tasks.cancel_scope.cancel()
+
+
+def _packages(packages: SharedPackages) -> Finding:
+    if packages.names:
+        return Finding(area="boxes", ok=True, seen=f"can import {', '.join(packages.names)}")
+    if packages.failure:
+        seen = "numpy, pandas and other packages could not be fetched"
+        return Finding(area="boxes", ok=False, seen=seen, remedy=packages.failure)
+    seen = "numpy, pandas and other packages are not fetched yet; the running bot fetches them"
+    return Finding(area="boxes", ok=None, seen=seen)
 
 
 async def _model(settings: Settings) -> Finding:

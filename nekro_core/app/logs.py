@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+import msgspec
 from loguru import logger
 from nonebot import log as nonebot_log
 
@@ -23,6 +24,7 @@ from nekro_core.system.logs.book import LogBook
 from nekro_core.system.logs.files import RotatedLogFiles
 from nekro_core.system.logs.line import LogLine
 from nekro_core.system.logs.ring import LogRing
+from nekro_core.system.logs.settings import LogSettings
 from nekro_core.system.secrets import FOLDER
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ _OF_VISITORS = (
 ended too early, for a refused WebSocket, and for a refused connection. Anybody who reaches the port
 could fill the disk with these lines."""
 _ONCE_IN_S = 60.0
+_MIB = 1024 * 1024
 _MOST_TEXT = 16_000
 _MOST_TRACEBACK = 32_000
 """Maximum number of characters of a text, and of a traceback, that are kept in memory and in
@@ -101,6 +104,11 @@ class RedactingStream:
         """Write a text after replacing the secrets in it."""
         self._out.write(self.redact(text))
 
+    def write_clean(self, text: str) -> None:
+        """Write a text that has no secrets, at once."""
+        self._out.write(text)
+        self._out.flush()
+
     def flush(self) -> None:
         """Flush the stream."""
         self._out.flush()
@@ -143,10 +151,22 @@ class LiveLog:
     """Writes each log line to stdout, into memory and into files, and changes the level of all
     three. The secrets are replaced everywhere."""
 
-    def __init__(self, redactor: RedactingStream, folder: Path | None, level: str) -> None:
+    def __init__(
+        self,
+        redactor: RedactingStream,
+        folder: Path | None,
+        level: str,
+        settings: LogSettings | None = None,
+    ) -> None:
+        settings = settings or LogSettings()
         self._redactor = redactor
+        self._prints_json = settings.format == "json"
         self._ring = LogRing()
-        self._files = RotatedLogFiles(folder) if folder is not None else None
+        self._files = (
+            RotatedLogFiles(folder, size=settings.file_mb * _MIB, files=settings.files)
+            if folder is not None
+            else None
+        )
         self._number = 0
         self._handlers: list[int] = []
         self._set_level(level)
@@ -165,6 +185,11 @@ class LiveLog:
         # be people's messages or keys.
         self._handlers = [
             logger.add(
+                self._keep, level=number, diagnose=False, backtrace=False, format="{message}"
+            )
+        ]
+        if not self._prints_json:
+            text = logger.add(
                 PluginNameStream(self._redactor),
                 # Use the handler's level and not NoneBot's filter: loguru makes each line before it
                 # filters the line, and making it takes 50 µs.
@@ -172,11 +197,8 @@ class LiveLog:
                 diagnose=False,
                 backtrace=False,
                 format=nonebot_log.default_format,
-            ),
-            logger.add(
-                self._keep, level=number, diagnose=False, backtrace=False, format="{message}"
-            ),
-        ]
+            )
+            self._handlers.append(text)
 
     def _change_level(self, level: str) -> None:
         try:
@@ -204,6 +226,9 @@ class LiveLog:
         self._ring.add(line)
         if self._files is not None:
             self._files.write(line)
+        if self._prints_json:
+            # The texts of the line have no secrets any more.
+            self._redactor.write_clean(msgspec.json.encode(line).decode() + "\n")
 
     def _clean(self, text: str) -> str:
         return self._redactor.redact(with_plugin_names(text)) if text else ""
@@ -217,7 +242,9 @@ def _number_of(turn: object) -> int:
 
 
 def configure_logging(
-    written: Mapping[str, str], folder: Path | None = None
+    written: Mapping[str, str],
+    folder: Path | None = None,
+    settings: LogSettings | None = None,
 ) -> tuple[RedactingStream, LogBook]:
     """Write all logs of the process to stdout, also those of NoneBot and the standard library, and
     keep them in memory and in files of ``folder``.
@@ -233,7 +260,7 @@ def configure_logging(
     )
     redactor.add_secrets(secret for value in written.values() for secret in _inner_secrets(value))
     logger.remove()
-    live = LiveLog(redactor, folder, written.get("log_level", ""))
+    live = LiveLog(redactor, folder, written.get("log_level", ""), settings)
     root = logging.getLogger()
     root.handlers = [nonebot_log.LoguruHandler()]
     root.setLevel(logging.INFO)

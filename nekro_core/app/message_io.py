@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -11,6 +11,7 @@ from typing import Any, Self
 from loguru import logger
 
 from nekro_core.app.settings import Settings
+from nekro_core.app.shared_secrets import share_secrets
 from nekro_core.app.voices import transcriber_of
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.adapter import Adapter
@@ -33,6 +34,7 @@ from nekro_core.plugins.host.hooked_outbox import HookedOutbox
 from nekro_core.store import Store
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.secrets import kept_secret
+from nekro_core.system.telemetry.telemetry import Telemetry
 from nekro_core.timers import TimerService, zone_of
 from nekro_core.tools.discovery import SentenceVectors
 
@@ -45,6 +47,7 @@ class MessageIO:
         adapters: The adapters by name. Adapters may be added later.
         sentences: The sentence encoder; None if the operator has switched it off.
         search: Finds messages.
+        telemetry: Records what the bot does.
     """
 
     store: Store
@@ -64,6 +67,7 @@ class MessageIO:
     announcements: Announcements
     sentences: SentenceVectors | None
     search: MessageSearchService
+    telemetry: Telemetry = field(default_factory=Telemetry)
 
     @classmethod
     @asynccontextmanager
@@ -75,14 +79,19 @@ class MessageIO:
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
+        telemetry: Telemetry | None = None,
     ) -> AsyncIterator[Self]:
         """Build all these objects. Their files are in the folder ``data``, which must be locked.
-        The adapters read their settings from ``configuration``. Raises `StoreError`."""
+        The adapters read their settings from ``configuration``. Raises `StoreError`, and
+        `DocumentError` if the secrets of a shared database cannot be read."""
         delivery, speech = settings.nekro_delivery, settings.nekro_speech.transcriber
+        telemetry = telemetry or Telemetry()
         async with AsyncExitStack() as stack:
             store = await stack.enter_async_context(
                 Store.open(settings.database_url, settings.nekro_store, clock=wall)
             )
+            if settings.nekro_store.node:
+                await share_secrets(data, store.documents)
             activity = Broadcast()
             converter = await stack.enter_async_context(MediaConverter())
             addresses = settings.adapters.address_settings()
@@ -103,7 +112,14 @@ class MessageIO:
             fitting = MediaFitter(media, converter, links)
             outbox = await stack.enter_async_context(
                 HookedOutbox(
-                    store, adapters, activity, delivery, media=media, fitting=fitting, clock=wall
+                    store,
+                    adapters,
+                    activity,
+                    delivery,
+                    media=media,
+                    fitting=fitting,
+                    clock=wall,
+                    telemetry=telemetry,
                 )
             )
             keep = settings.nekro_store.keep
@@ -173,6 +189,7 @@ class MessageIO:
                 announcements=announcements,
                 sentences=sentences,
                 search=search,
+                telemetry=telemetry,
             )
 
 

@@ -30,7 +30,7 @@ from nekro_core.operator.chats import Chats
 from nekro_core.operator.embedded import Embedded
 from nekro_core.operator.erasure import Erasure
 from nekro_core.operator.finder import Finder, NamedSetting
-from nekro_core.operator.health import Health
+from nekro_core.operator.health import Finding, Health
 from nekro_core.operator.identity import Identity
 from nekro_core.operator.jobs import Jobs
 from nekro_core.operator.logs import Logs
@@ -48,6 +48,8 @@ from nekro_core.operator.roles import Actor
 from nekro_core.operator.settings import SettingsArea, SettingsBook
 from nekro_core.operator.statistics import Statistics
 from nekro_core.operator.timers import Timers
+from nekro_core.operator.transfer.area import Transfer
+from nekro_core.operator.transfer.exporter import Sources
 from nekro_core.operator.turns import Turns
 from nekro_core.operator.undelivered import Undelivered
 from nekro_core.policy.ban_list import BanList
@@ -72,10 +74,11 @@ async def open_operator(
     bans: BanList,
     boxes: BoxServices,
     documents: DocumentFolder,
+    alerts: Callable[[], tuple[Finding, ...]],
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
-    """Build the areas. ``book`` reads and writes the settings. When the block ends, long actions
-    that still run are cancelled."""
+    """Build the areas. ``book`` reads and writes the settings, ``alerts`` returns what the bot
+    tells operators. When the block ends, long actions that still run are cancelled."""
     audit = AuditLog(message_io.store.audit)
 
     async def perform(actor: Actor, name: str, parameters: Mapping[str, Any]) -> Done[Any]:
@@ -124,7 +127,7 @@ async def open_operator(
             health=Health(
                 audit,
                 partial(examine, settings),
-                lambda: quick_problems(settings, book.problem),
+                lambda: (*alerts(), *quick_problems(settings, book.problem)),
                 wall,
             ),
             about=About(audit, started=wall(), changes=_changes()),
@@ -135,6 +138,17 @@ async def open_operator(
             requests=Requests(audit, message_io.requests, bans),
             broadcast=BroadcastArea(audit, message_io.announcements),
             settings=SettingsArea(audit, book),
+            transfer=Transfer(
+                audit,
+                Sources(
+                    store=message_io.store,
+                    settings=book,
+                    personas=runtime.personas,
+                    policies=runtime.services.policies.conduct,
+                    wall=wall,
+                ),
+                message_io.memory,
+            ),
             boxes=Boxes(audit, boxes.of_chats),
             finder=Finder(
                 audit,

@@ -85,6 +85,11 @@ class PlatformControl:
         """Record why a platform does not run."""
         self._problems[name] = problem
 
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """Why platforms that should run do not run, by their names."""
+        return self._problems
+
     def adapters(self) -> Mapping[str, Adapter]:
         """Return the adapters that run, by name."""
         return self._runner.started_adapters() if self._runner else {}

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import NoReturn, Self
 from loguru import logger
 
 from nekro_core.app.settings import Settings
+from nekro_core.app.upgrade.order import guard_command
 
 RESTART_SIGNAL = signal.SIGUSR2
 """The signal with which `nekro restart` restarts the bot; other servers use the same signal."""
@@ -33,16 +35,18 @@ class StartedCommand:
         """Return the command of this process. Call this before plugins are loaded."""
         return cls((sys.executable, *sys.orig_argv[1:]), Path.cwd(), dict(os.environ))
 
-    def start_again(self) -> NoReturn:
+    def start_again(self, data: Path) -> NoReturn:
         """Replace this process by a new one with the same process id. Call this when all parts of
-        the bot have ended. Raises `OSError`."""
+        the bot have ended. If an upgrade is wanted, the new process starts the other version;
+        ``data`` is the data folder. Raises `OSError`."""
+        arguments = guard_command(data, self.arguments, time.time()) or self.arguments
         # Let the new process ignore the signal until it has its own handler. Without this line, an
         # early signal would end the new process.
         signal.signal(RESTART_SIGNAL, signal.SIG_IGN)
         sys.stdout.flush()
         sys.stderr.flush()
         os.chdir(self.folder)
-        os.execve(sys.executable, self.arguments, self.environment)  # noqa: S606 - our own command
+        os.execve(sys.executable, arguments, self.environment)  # noqa: S606 - our own command
 
 
 class Restarter:

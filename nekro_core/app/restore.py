@@ -186,7 +186,9 @@ async def _settle(
     files in place of the data folder."""
     manifest, said = staged.manifest, [*told]
     marked_in = [*dict.fromkeys((target, settings.nekro_data_dir.absolute()))]
-    async with Store.open(url, settings.nekro_store, clock=wall) as store:
+    # A restore has the database for itself: no other process may use it.
+    alone = settings.nekro_store.model_copy(update={"node": ""})
+    async with Store.open(url, alone, clock=wall) as store:
         settled = await settle(store, manifest.begun, wall)
         await store.restored.move_media(manifest.folder, str(target))
         erased = await erase_again(

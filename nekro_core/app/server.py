@@ -92,7 +92,7 @@ def run() -> int:
         line.share()  # a download of the model may go on while other code prints
         _announce(place, links)
 
-    async def main() -> ShutdownSignals:
+    async def main() -> tuple[ShutdownSignals, Path]:
         settings = Settings.load()
         with _ended_by_signals() as ending:
             _look_ahead(settings)
@@ -101,13 +101,13 @@ def run() -> int:
             if await settle_before_start(settings):
                 settings = Settings.load()
             await serve(settings, ending, report=line.report, announce=announce)
-        return ending
+        return ending, settings.nekro_data_dir.absolute()
 
     try:
         with short_switch_interval():
-            ended = anyio.run(main, backend_options={"use_uvloop": True})
+            ended, data = anyio.run(main, backend_options={"use_uvloop": True})
         if ended.starts_again:
-            command.start_again()
+            command.start_again(data)
         return ended.status  # noqa: TRY300 - `start_again` can fail too
     except (SettingsError, PortTaken, StartFailed, StoreError, OSError) as error:
         line.end()
@@ -260,7 +260,7 @@ async def serve(
         )
         port = listener.getsockname()[1]
         redactor, logs = configure_logging(
-            settings.written(), settings.nekro_data_dir.absolute() / "logs"
+            settings.written(), settings.nekro_data_dir.absolute() / "logs", settings.nekro_log
         )
         redactor.add_secrets(settings.secrets())
         written = adapter_settings(settings)

@@ -47,6 +47,7 @@ from nekro_core.llm.role_settings import DEFAULT, RoleSettings
 from nekro_core.llm.roles import ModelRole
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.memory.settings import MemorySettings
+from nekro_core.operator.alerts.settings import AlertSettings
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.policy.permissions import CommandSettings
 from nekro_core.policy.settings import TriggerSettings
@@ -55,6 +56,8 @@ from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.speech.settings import SpeechSettings
 from nekro_core.store import StoreSettings
 from nekro_core.system.live_settings import AFTER_RESTART
+from nekro_core.system.logs.settings import LogSettings
+from nekro_core.system.telemetry.settings import MetricsSettings, TraceSettings
 from nekro_core.timers.settings import TimerSettings
 from nekro_core.tools.mcp_client import McpSettings
 
@@ -113,6 +116,12 @@ class Settings(BaseSettings):
     )
     nekro_backup: BackupSettings = Field(default_factory=BackupSettings)
     nekro_delivery: DeliverySettings = Field(default_factory=DeliverySettings)
+    nekro_metrics: MetricsSettings = Field(default_factory=MetricsSettings)
+    nekro_traces: TraceSettings = Field(
+        default_factory=TraceSettings, json_schema_extra=AFTER_RESTART
+    )
+    nekro_alerts: AlertSettings = Field(default_factory=AlertSettings)
+    nekro_log: LogSettings = Field(default_factory=LogSettings, json_schema_extra=AFTER_RESTART)
     nekro_speech: SpeechSettings = Field(
         default_factory=SpeechSettings, json_schema_extra=AFTER_RESTART
     )

@@ -88,6 +88,8 @@ CONTENTS = (
     Content("chat.log", Part.LEFT_OUT, "log of the bot of `nekro chat`"),
     Content("tries", Part.LEFT_OUT, "data of `nekro plugin run`"),
     Content("running.json", Part.LEFT_OUT, "belongs to a process"),
+    Content("upgrade.json", Part.LEFT_OUT, "belongs to a process: what `nekro upgrade` asked for"),
+    Content(".upgrade-*", Part.LEFT_OUT, "copies on which `nekro upgrade` tries a migration"),
     Content("nekro.lock", Part.LEFT_OUT, "belongs to a process"),
     Content("plugins.moving.*", Part.LEFT_OUT, "belongs to a process"),
     Content("owner_of_boxes", Part.LEFT_OUT, "two folders with one owner would remove each "

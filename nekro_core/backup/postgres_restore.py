@@ -11,7 +11,7 @@ import anyio
 from nekro_core.backup.errors import RestoreRefused
 from nekro_core.backup.postgres_copy import dump_postgres, restore_postgres
 from nekro_core.backup.progress import BackupWork, run_in_thread
-from nekro_core.store.restored_tables import drop_tables, own_tables
+from nekro_core.store.restored_tables import drop_tables, newest_own_migration, own_tables
 
 if TYPE_CHECKING:
     from nekro_core.store.postgres import PostgresEngine
@@ -55,6 +55,13 @@ async def server_tables_replaced(
             async with _own(url) as engine:
                 await _put_back(engine, url, aside if present else None)
         raise
+
+
+async def newest_on_server(url: str) -> str:
+    """Return the newest migration of the bot's tables on a server, which no bot may use. Raises
+    `StoreError`, and `RestoreRefused` if asyncpg is missing."""
+    async with _own(url) as engine:
+        return await newest_own_migration(engine)
 
 
 async def _put_back(engine: "PostgresEngine", url: str, aside: Path | None) -> None:

@@ -34,11 +34,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_document_actions(
         commands.add_parser("documents", help="settings, personas, policies: files or database")
     )
-    memory = commands.add_parser("memory", help="export notes as JSON lines, or import them")
-    memory.add_argument("action", choices=("export", "import"))
-    memory.add_argument("file", nargs="?", default="", help="the file; without it stdout or stdin")
-    memory.add_argument("--chat", default="", metavar="KEY", help="only this chat, or into it")
+    _add_memory_actions(
+        commands.add_parser("memory", help="export notes as JSON lines, or import them")
+    )
+    _add_cluster_actions(
+        commands.add_parser("cluster", help="the NATS server of several processes")
+    )
+    _add_transfer_commands(commands)
     commands.add_parser("restart", help="restart the running bot, in the same process")
+    _add_service_actions(commands.add_parser("service", help="run the bot as a systemd service"))
+    _add_upgrade(commands.add_parser("upgrade", help="continue as another version, or go back"))
     _add_plugin_actions(commands.add_parser("plugin", help="write, try, install, list plugins"))
     _add_adapter_actions(commands.add_parser("adapter", help="list, write, check adapters"))
     mcp = commands.add_parser("mcp", help="offer tools to other agents over MCP, or use theirs")
@@ -59,16 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--http", action="store_true", help="over HTTP on 127.0.0.1 instead of stdin and stdout"
     )
     mcp.add_argument("--port", type=int, default=8081, help="of --http; 0 takes a free one")
-    sandbox = commands.add_parser("sandbox", help="what boxes are made from")
-    image = sandbox.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser(
-        "image", help="make an image for boxes in containers"
-    )
-    image.add_argument("name", nargs="?", default="python", help="what boxes shall know it by")
-    made_from = image.add_mutually_exclusive_group()
-    made_from.add_argument("--from", dest="base", default="", help="an image, fetched if need be")
-    made_from.add_argument("--root", default="", help="a folder with a root file system")
-    made_from.add_argument("--debian", action="store_true", help="a Debian laid out now")
-    made_from.add_argument("--this-machine", action="store_true", help="this machine's Python")
+    _add_sandbox_actions(commands.add_parser("sandbox", help="what boxes are made from"))
     options = parser.parse_args(arguments)
     if options.command == "run":
         # Switch the garbage collector off during the start. It would take half a second, because it
@@ -115,6 +111,31 @@ def _add_backup_commands(commands: "argparse._SubParsersAction[argparse.Argument
     )
 
 
+def _add_transfer_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    export = commands.add_parser("export", help="settings, personas, chats, notes as JSON lines")
+    export.add_argument("file", nargs="?", default="", help="a new file; without it stdout")
+    export.add_argument("--messages", action="store_true", help="the history of all chats too")
+    imported = commands.add_parser("import", help="import such lines, also of other programs")
+    imported.add_argument("file", help="the file; - for stdin")
+    imported.add_argument(
+        "--dry-run", action="store_true", help="only say what would be new; nothing is stored"
+    )
+
+
+def _add_upgrade(upgrade: argparse.ArgumentParser) -> None:
+    upgrade.add_argument(
+        "source", nargs="?", default="", help="a wheel, or a folder with the source"
+    )
+    upgrade.add_argument(
+        "--versions", default="", metavar="FOLDER", help="for environments; beside the data folder"
+    )
+    upgrade.add_argument(
+        "--within", type=float, default=60.0, metavar="S", help="how soon the new one must answer"
+    )
+    # The old version asks the new one with this to migrate a copy of the database.
+    upgrade.add_argument("--check-database", action="store_true", help=argparse.SUPPRESS)
+
+
 def _add_settings_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     shown = commands.add_parser("get", help="show a setting, or all")
     shown.add_argument("name", nargs="?", default="", help="as in settings.toml: agent.language")
@@ -142,6 +163,23 @@ def _add_document_actions(documents: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_memory_actions(memory: argparse.ArgumentParser) -> None:
+    memory.add_argument("action", choices=("export", "import"))
+    memory.add_argument("file", nargs="?", default="", help="the file; without it stdout or stdin")
+    memory.add_argument("--chat", default="", metavar="KEY", help="only this chat, or into it")
+
+
+def _add_cluster_actions(cluster: argparse.ArgumentParser) -> None:
+    actions = cluster.add_subparsers(dest="action", required=True, metavar="ACTION")
+    made = actions.add_parser("credentials", help="write a configuration for nats-server")
+    made.add_argument("file", help="a new file for the configuration; it contains passwords")
+    made.add_argument("--port", type=int, default=4222, help="the server's port")
+    made.add_argument("--folder", default="data/nats", help="where the server stores its streams")
+    made.add_argument("--certificate", default="", metavar="FILE", help="its certificate, for TLS")
+    made.add_argument("--key", default="", metavar="FILE", help="the certificate's private key")
+    made.add_argument("--server", default="", metavar="HOST", help="its name, for the addresses")
+
+
 def _add_outbox_actions(outbox: argparse.ArgumentParser) -> None:
     actions = outbox.add_subparsers(dest="action", required=True, metavar="ACTION")
     listed = actions.add_parser("list", help="what waits, was refused, or nobody knows of")
@@ -152,6 +190,39 @@ def _add_outbox_actions(outbox: argparse.ArgumentParser) -> None:
     drop = actions.add_parser("drop", help="let one go: it is not sent")
     for action in (resend, drop):
         action.add_argument("id", help="as in the list")
+
+
+def _add_sandbox_actions(sandbox: argparse.ArgumentParser) -> None:
+    image = sandbox.add_subparsers(dest="action", required=True, metavar="ACTION").add_parser(
+        "image", help="make an image for boxes in containers"
+    )
+    image.add_argument("name", nargs="?", default="python", help="what boxes shall know it by")
+    made_from = image.add_mutually_exclusive_group()
+    made_from.add_argument("--from", dest="base", default="", help="an image, fetched if need be")
+    made_from.add_argument("--root", default="", help="a folder with a root file system")
+    made_from.add_argument("--debian", action="store_true", help="a Debian laid out now")
+    made_from.add_argument("--this-machine", action="store_true", help="this machine's Python")
+
+
+def _add_service_actions(service: argparse.ArgumentParser) -> None:
+    actions = service.add_subparsers(dest="action", required=True, metavar="ACTION")
+    show = actions.add_parser("show", help="print the unit, and write nothing")
+    install = actions.add_parser("install", help="write the unit; with --enable start it too")
+    install.add_argument("--enable", action="store_true", help="start it now and at each start")
+    status = actions.add_parser("status", help="whether it runs, with the end of its log")
+    remove = actions.add_parser("remove", help="stop it and delete the unit; the data stays")
+    for action in (show, install):
+        action.add_argument(
+            "--folder",
+            default="",
+            help="where .env and data/ are; /var/lib/nekro, with --user this folder",
+        )
+        action.add_argument(
+            "--as", dest="run_as", default="nekro", metavar="NAME", help="the user who runs it"
+        )
+    for action in (show, install, status, remove):
+        action.add_argument("--user", action="store_true", help="of your own service manager")
+        action.add_argument("--name", default="nekro", help="the name of the service")
 
 
 def _add_operator_calls(operator: argparse.ArgumentParser) -> None:

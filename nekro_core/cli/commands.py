@@ -15,10 +15,13 @@ FUNCTIONS: Mapping[str, str] = {
     "adapter": "nekro_core.cli.adapter_kit.command:run",
     "backup": "nekro_core.cli.backup:backup",
     "chat": "nekro_core.cli.chat:run",
+    "cluster": "nekro_core.cli.cluster:run",
     "doctor": "nekro_core.cli.doctor:run",
     "documents": "nekro_core.cli.documents:run",
+    "export": "nekro_core.cli.transfer:export",
     "fetch": "nekro_core.cli.fetch:run",
     "get": "nekro_core.cli.settings:get",
+    "import": "nekro_core.cli.transfer:import_",
     "mcp": "nekro_core.cli.mcp:run",
     "memory": "nekro_core.cli.memory:run",
     "operator": "nekro_core.cli.operator_calls:run",
@@ -27,7 +30,9 @@ FUNCTIONS: Mapping[str, str] = {
     "restart": "nekro_core.cli.restart:restart",
     "restore": "nekro_core.cli.backup:restore",
     "sandbox": "nekro_core.cli.sandbox_image:run",
+    "service": "nekro_core.cli.service.command:run",
     "set": "nekro_core.cli.settings:change",
+    "upgrade": "nekro_core.cli.upgrade:upgrade",
 }
 """The module and the name of the function of each command."""
 

@@ -26,6 +26,7 @@ from nekro_core.console.access.settings import AccessSettings
 from nekro_core.console.deferred_page import DeferredPage
 from nekro_core.console.download_routes import download_routes
 from nekro_core.console.operator_api import OperatorApi
+from nekro_core.console.plain.health_routes import health_routes
 from nekro_core.console.plain.routes import plain_routes
 from nekro_core.operator.audit import AuditLog
 from nekro_core.operator.contract import OperatorHost
@@ -36,6 +37,7 @@ from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.store import Store
 from nekro_core.system.errors import NekroError
 from nekro_core.system.secrets import kept_secret
+from nekro_core.system.telemetry.readiness import BotMonitor
 
 OPERATIONS = f"{API}/operator"
 """Path of the queries and actions of operators. They check roles and scopes themselves."""
@@ -64,6 +66,8 @@ class ConsoleSite:
         self._pages: list[Callable[[], None]] = []
         self._closing = anyio.Event()
         self._page: DeferredPage | None = None
+        self.monitor: BotMonitor | None = None
+        """Says how the bot is. Without it, the site serves no metrics."""
 
     @classmethod
     def of(
@@ -140,6 +144,8 @@ class ConsoleSite:
         for router, area in (*plain_routes(operator), *self._routers):
             app.include_router(router, dependencies=[Depends(_allowed(area))])
         app.include_router(download_routes(operations, _actor_of))
+        if self.monitor is not None:
+            app.include_router(health_routes(self.monitor))
         app.mount(OPERATIONS, OperatorApi(operations, _actor_of, __version__))
         app.mount(PLUGINS, operator.pages)
         app.mount(WEBHOOKS, operator.webhooks)
@@ -148,7 +154,11 @@ class ConsoleSite:
             Guard,
             authenticator=self.authenticator,
             allowed_hosts=self._settings.web_allowed_hosts,
+            metrics_readers=self._metrics_readers,
         )
+
+    def _metrics_readers(self) -> str:
+        return self.monitor.readers if self.monitor is not None else "token"
 
     def start(self, tasks: TaskGroup) -> None:
         """Start the task that makes the pages when the first browser comes. Call it after

@@ -76,6 +76,8 @@ class CircuitBreaker:
         """Why the model cools down; None if it does not cool down."""
         self.detail = ""
         """The error that began the cool-down."""
+        self.worked = False
+        """Whether the model has answered a request since this object was made."""
 
     @property
     def state(self) -> BreakerState:
@@ -111,6 +113,7 @@ class CircuitBreaker:
 
     def works(self, passage: Passage) -> None:
         """Note that the model has begun to answer: all requests may ask it again."""
+        self.worked = True
         if passage.period == self.cooldowns:
             self._open_until, self._cooldown_s = None, 0.0
             self.reason, self.detail = None, ""

@@ -32,6 +32,7 @@ class ModelChains:
         models: Returns the model with a name: ``default``, ``embedded`` or the name of a group.
             Returns None if there is no such model, or if it does not answer chat requests.
         clock: A monotonic clock, in seconds.
+        observed: Wraps each model, so that its requests are recorded.
     """
 
     def __init__(
@@ -40,12 +41,14 @@ class ModelChains:
         models: Callable[[str], ChatModel | None],
         *,
         clock: Callable[[], float] = time.monotonic,
+        observed: Callable[[ChatModel], ChatModel] = _same,
     ) -> None:
         self.settings = settings
         self.staged: Callable[[ChatModel], ChatModel] = _same
         """Wraps a model for turns, so that requests of turns run the plugins' hooks."""
         self._models = models
         self._clock = clock
+        self._observed = observed
         self._breakers: dict[str, CircuitBreaker] = {}
         self._chains: dict[tuple[tuple[str, ...], bool], ModelChain] = {}
 
@@ -128,6 +131,7 @@ class ModelChains:
             if model is None:
                 logger.error("there is no model {!r} for chats, so the chain goes on without", name)
                 continue
+            model = self._observed(model)
             breaker = self._breakers.setdefault(name, CircuitBreaker(self.settings, self._clock))
             links.append(ChainLink(name, self.staged(model) if for_turns else model, breaker))
         return links

@@ -9,7 +9,7 @@ that reaches a limit is still valid Python.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -61,27 +61,41 @@ _SHARED: Mapping[str, Rule] = {
 
 
 def call_grammar(
-    tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS, computes_in: str = ""
+    tools: Sequence[NamedTool],
+    *,
+    max_calls: int = MAX_CALLS,
+    computes_in: str = "",
+    first: Collection[str] = (),
 ) -> str:
     """Return GBNF that accepts one to ``max_calls`` calls of these tools. Raises `ValueError` if
     ``tools`` is empty.
 
     If ``computes_in`` is a language (``en``, ``zh``, ``ja``), required texts may have expressions,
-    whose dates are written in this language.
+    whose dates are written in this language. If ``first`` has names of tools, the first call is one
+    of these. A tool may occur several times with different schemas; then each of them is accepted.
     """
-    return render(call_rules(tools, max_calls=max_calls, computes_in=computes_in))
+    return render(call_rules(tools, max_calls=max_calls, computes_in=computes_in, first=first))
 
 
 def call_rules(
-    tools: Sequence[NamedTool], *, max_calls: int = MAX_CALLS, computes_in: str = ""
+    tools: Sequence[NamedTool],
+    *,
+    max_calls: int = MAX_CALLS,
+    computes_in: str = "",
+    first: Collection[str] = (),
 ) -> dict[str, Rule]:
     """Return the rules that `call_grammar` writes."""
     if not tools:
         raise ValueError("a grammar of calls needs at least one tool")
+    calls = {RuleRef(f"call-{number}"): each for number, each in enumerate(tools)}
+    begins = [rule for rule, each in calls.items() if not {*each.names}.isdisjoint(first)]
+    more = RepeatRule(seq("\n", RuleRef("call")), 0, max_calls - 1)
     rules: dict[str, Rule] = {
-        "root": seq(RuleRef("call"), RepeatRule(seq("\n", RuleRef("call")), 0, max_calls - 1)),
-        "call": choice(*(RuleRef(f"call-{number}") for number in range(len(tools)))),
+        "root": seq(RuleRef("first-call" if begins else "call"), more),
+        "call": choice(*calls),
     }
+    if begins:
+        rules["first-call"] = choice(*begins)
     for number, named in enumerate(tools):
         arguments = _Arguments(f"call-{number}", named.tool.parameters, bool(computes_in))
         rules[f"call-{number}"] = seq(f"{named.name}(", arguments.start, ")")

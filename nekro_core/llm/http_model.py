@@ -96,6 +96,7 @@ class HttpChatModel:
             functions=True,
             context_tokens=settings.context_tokens,
             price=settings.price,
+            provider="anthropic" if settings.protocol == "anthropic" else "openai",
         )
         self._socket = socket
         self._clock = clock

@@ -302,7 +302,8 @@ class ModelProfile:
     a short prompt with worked examples and a grammar instead of the long prompt. ``functions`` is
     True if the model can call functions natively. ``price`` is the price in the operator's
     settings, or if they have none, the published price. ``unread`` are the cache keys of prompts
-    whose beginning the model is still reading: a short prompt is answered sooner."""
+    whose beginning the model is still reading: a short prompt is answered sooner. ``provider`` says
+    who answers, or whose protocol is used, by a name of OpenTelemetry's conventions."""
 
     name: str
     vision: bool = False
@@ -313,6 +314,7 @@ class ModelProfile:
     context_tokens: int = 32_768
     price: Price = Price()
     unread: frozenset[str] = frozenset()
+    provider: str = "_OTHER"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -162,14 +162,15 @@ class BudgetedRoles:
 
     def __init__(self, chains: ModelChains, budget: RoleBudget) -> None:
         self._chains = chains
-        self._budget = budget
+        self.budget = budget
+        """The budget of background work."""
 
     def model(self, role: ModelRole) -> ChatModel | None:
         """See `RoleModels.model`."""
         model = self.uncounted(role)
         if model is None:
             return None
-        ledger = OwnRequests(self._budget.uses, self._budget.wall)
+        ledger = OwnRequests(self.budget.uses, self.budget.wall)
         return MeteredModel(model, ledger, role=role.value)
 
     def names(self, role: ModelRole) -> tuple[str, ...]:
@@ -181,7 +182,7 @@ class BudgetedRoles:
         itself under the name of the role."""
         if self._chains.model(role) is None:
             return None
-        return BudgetedModel(role, self._chains, self._budget)
+        return BudgetedModel(role, self._chains, self.budget)
 
     def max_context(self, role: ModelRole) -> int | None:
         """See `RoleModels.max_context`."""

@@ -34,6 +34,7 @@ from nekro_core.memory.settings import MemorySettings
 from nekro_core.memory.summaries.section import SummarySection
 from nekro_core.memory.summaries.summarizer import Summarizer
 from nekro_core.store import Person, Store, StoreError
+from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.system.errors import NekroError
 
 _LOOK_S = 30.0
@@ -65,7 +66,8 @@ class MemoryCounts:
 
 class MemoryKeeper:
     """The memory of all chats. ``clock`` is monotonic; ``wall`` returns seconds since 1970.
-    ``zone`` returns the time zone of a chat's dates. ``data`` is the data folder."""
+    ``zone`` returns the time zone of a chat's dates. ``data`` is the data folder.
+    ``chats`` says out of which chats this process draws notes."""
 
     def __init__(
         self,
@@ -79,8 +81,10 @@ class MemoryKeeper:
         zone: Callable[[ChatKey], tzinfo | None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        chats: ChatScope = every_chat,
     ) -> None:
         self._store = store
+        self._chats = chats
         self.settings = settings
         self._messages_days = messages_days
         self._zone = zone
@@ -186,7 +190,7 @@ class MemoryKeeper:
     async def compact(self, chat_key: ChatKey) -> bool:
         """Summarize all records of a chat. Returns whether the summaries are complete. Raises
         `NekroError`."""
-        before = self._store.messages.last_seq + 1
+        before = await self._store.messages.newest_seq() + 1
         for _ in range(_COMPACT_PASSES):
             if await self.summarizer.work(chat_key, before, ahead=False):
                 return True
@@ -197,7 +201,7 @@ class MemoryKeeper:
             return
         newest = await self._store.messages.newest_seqs()
         for chat_key, seq in [*newest.items()]:
-            if seq > self.scope.drawn_through(chat_key):
+            if seq > self.scope.drawn_through(chat_key) and self._chats(chat_key):
                 await self._draw(chat_key)
 
     async def _draw(self, chat_key: ChatKey) -> None:

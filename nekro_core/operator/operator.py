@@ -32,6 +32,7 @@ from nekro_core.operator.roles import Actor
 from nekro_core.operator.settings import SettingsArea
 from nekro_core.operator.statistics import Statistics
 from nekro_core.operator.timers import Timers
+from nekro_core.operator.transfer.area import Transfer
 from nekro_core.operator.turns import Turns
 from nekro_core.operator.undelivered import Undelivered
 
@@ -67,6 +68,7 @@ class Operator:
         requests: Friend and group requests, and banned people.
         broadcast: Messages of operators to several chats.
         settings: The bot's settings.
+        transfer: Exports and imports of what the bot knows.
         boxes: The boxes of chats.
         finder: Finds chats, turns, plugins and settings.
     """
@@ -95,6 +97,7 @@ class Operator:
     requests: Requests
     broadcast: BroadcastArea
     settings: SettingsArea
+    transfer: Transfer
     boxes: Boxes
     finder: Finder
 

@@ -323,6 +323,9 @@ class _NoStorage:
         del owner, name, box
         return SavedState()
 
+    async def count(self) -> int:
+        return 0
+
     async def forget(self, owner: str, name: str) -> None:
         pass
 

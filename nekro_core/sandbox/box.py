@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 import anyio.abc
 
-from nekro_core.sandbox.box_packages import BoxPackages
+from nekro_core.sandbox.box_packages import SharedPackages
 from nekro_core.sandbox.results import (
     CommandResult,
     FileChanges,
@@ -502,9 +502,10 @@ class Backend(Protocol):
         `memory_limit`)."""
 
     @property
-    def packages(self) -> BoxPackages | None:
-        """The packages that boxes can import in addition to the standard library. None if only the
-        image of a box decides which packages it has."""
+    def packages(self) -> SharedPackages | None:
+        """The packages that boxes of the default image can import in addition to those of their
+        image. None if the settings switch them off, if boxes cannot have them, or before the first
+        box was made."""
 
     async def aclose(self) -> None:
         """Destroy every box of this backend."""

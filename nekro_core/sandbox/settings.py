@@ -51,11 +51,12 @@ class SandboxSettings(LiveSettings):
     """The package index that pip uses in boxes; unset: pip's default. ``egress`` or
     ``egress_private`` must allow its address."""
     packages: bool = True
-    """Whether the jail's boxes get numpy, pandas, matplotlib and other packages, which the bot
-    fetches once with pip (80 MB)."""
+    """Whether boxes get numpy, pandas, matplotlib and other packages, which the bot fetches once
+    with pip (80 MB)."""
     packages_dir: Path | None = None
     """Folder for these packages; unset: below ``/var/lib`` for root, else below ``/var/tmp``. Any
-    user must be able to read it."""
+    user must be able to read it. With the docker backend, the packages are here only until they are
+    in a volume of the engine."""
     pool_size: int | None = Field(default=None, ge=0, le=64)
     """Boxes that are made before a chat needs them; unset: one to four, depending on free memory.
     Each needs about 9 MB of memory."""

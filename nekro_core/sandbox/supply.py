@@ -13,7 +13,8 @@ import anyio.abc
 
 from nekro_core.sandbox.backends import open_backend
 from nekro_core.sandbox.box import Backend, BackendUnavailable, Box, ImageUnavailable
-from nekro_core.sandbox.box_packages import BoxPackages, PackagesUnavailable
+from nekro_core.sandbox.box_packages import SharedPackages
+from nekro_core.sandbox.package_fetch import PackagesUnavailable
 from nekro_core.sandbox.pool import BoxPool, suggested_pool_size
 from nekro_core.sandbox.settings import SandboxSettings
 
@@ -78,7 +79,7 @@ class BoxSupply:
         is called with the reason, and again each time the reason changes.
 
         `open_backend` describes ``owner``. With ``fetch_packages``, the packages of boxes
-        (`BoxPackages`) are fetched in the background if they are missing.
+        (`SharedPackages`) are fetched in the background if they are missing.
         """
         supply = cls(settings, first_pause_s)
         supply._fetches_packages = fetch_packages
@@ -133,8 +134,8 @@ class BoxSupply:
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """The names of the packages that code in boxes can import now in addition to the standard
-        library."""
+        """The names of the packages that code in boxes of the default image can import now, besides
+        those of the image itself."""
         packages = self._backend.packages if self._backend is not None else None
         return packages.names if packages is not None else ()
 
@@ -193,15 +194,18 @@ class BoxSupply:
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
 
-async def _fetch_packages(packages: BoxPackages) -> None:
+async def _fetch_packages(packages: SharedPackages) -> None:
     """Fetch the packages of boxes if they were not fetched before."""
-    if packages.names:
-        return
-    await anyio.sleep(_FETCH_AFTER_S)
-    _log.info("fetching packages for boxes into %s", packages.folder)
+    are_there = bool(packages.names)
+    if not are_there:
+        await anyio.sleep(_FETCH_AFTER_S)
+        _log.info("fetching packages for boxes into %s", packages.place)
     try:
+        # If the packages of the default image are there, this returns at once. Later, images with
+        # another Python get theirs.
         await packages.fetch()
     except PackagesUnavailable as error:
         _log.warning("%s", error)
     else:
-        _log.info("boxes can import %s", ", ".join(packages.names))
+        if not are_there:
+            _log.info("boxes can import %s", ", ".join(packages.names))

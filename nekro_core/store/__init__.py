@@ -2,6 +2,7 @@
 kind of row."""
 
 from nekro_core.store.audit import AuditRow
+from nekro_core.store.changes import ChangeFeed, ChangeTopic
 from nekro_core.store.chat_list import ChatMember, ChatsPage, ChatSummary, HistoryLine
 from nekro_core.store.console_logins import ConsoleSession, ConsoleToken
 from nekro_core.store.console_people import ConsolePerson, PersonState
@@ -11,7 +12,9 @@ from nekro_core.store.errors import (
     DatabaseInUse,
     DatabaseTooNew,
     DataFolderInUse,
+    GuardFailed,
     MigrationFailed,
+    OwnershipLost,
     StoreError,
     StoreUnavailable,
     TurnRunning,
@@ -29,6 +32,9 @@ from nekro_core.store.memory_summaries import (
     SummaryState,
 )
 from nekro_core.store.message_search import FoundMessages
+from nekro_core.store.ownership import Ownership, writing_as
+from nekro_core.store.partitions import PartitionOwner
+from nekro_core.store.pending_seq import final_seq
 from nekro_core.store.person import Person
 from nekro_core.store.settings import RetentionSettings, StoreSettings
 from nekro_core.store.statistic_rows import Dimension, LatencyMeasure, Period
@@ -56,6 +62,8 @@ __all__ = [
     "SUMMARIES_LEVEL",
     "Account",
     "AuditRow",
+    "ChangeFeed",
+    "ChangeTopic",
     "ChatMember",
     "ChatSummary",
     "ChatsPage",
@@ -70,6 +78,7 @@ __all__ = [
     "DeliveryRow",
     "Dimension",
     "FoundMessages",
+    "GuardFailed",
     "HistoryLine",
     "LatencyMeasure",
     "LatencyRow",
@@ -82,6 +91,9 @@ __all__ = [
     "NoteKind",
     "NoteOrigin",
     "NoteRow",
+    "Ownership",
+    "OwnershipLost",
+    "PartitionOwner",
     "Period",
     "Person",
     "PersonState",
@@ -108,4 +120,6 @@ __all__ = [
     "ValueTooLarge",
     "WaitingRow",
     "data_folder_in_use",
+    "final_seq",
+    "writing_as",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from nekro_core.chat import ChatKey, ChatKind, Record, Role
 from nekro_core.store.database import Database, Row, Value
 from nekro_core.store.decisions import MessageDecision, decision_in
-from nekro_core.store.messages import INSERT, MessageRepository, record_of
+from nekro_core.store.messages import ABOVE_ALL, INSERT, MessageRepository, record_of
 from nekro_core.store.people import AccountRepository, ChatRepository
 from nekro_core.store.statistic_rows import DAY_S, Dimension, Period
 from nekro_core.store.values import PRICED, Usage
@@ -193,7 +193,7 @@ class ChatListRepository:
             f"ORDER BY seq {'' if after_only else 'DESC'} LIMIT ?",
             str(chat_key),
             after,
-            before or self._messages.last_seq + 1,
+            before or ABOVE_ALL,
             max(1, min(limit, MAX_PAGE)),
         )
         return [line_of(row) for row in (rows if after_only else reversed(rows))]

@@ -6,20 +6,25 @@ Without load, a write does not wait for other writes. Writes are committed in th
 calls. So when a reader sees a row, no row with a lower number appears later.
 
 SQL statements have ``?`` for values and use only syntax that both SQLite and PostgreSQL understand.
+
+If several processes share the database, a write can have conditions: an ownership
+(`nekro_core.store.ownership`) or a `WriteGuard`. They are checked in the transaction of the write.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
 from loguru import logger
 
-from nekro_core.store.engine import Bound, DatabaseEngine, Row, Rows, Value
-from nekro_core.store.errors import StoreError, StoreUnavailable
+from nekro_core.store.engine import Bound, DatabaseEngine, Row, Rows, Value, WrongRowCount
+from nekro_core.store.errors import GuardFailed, OwnershipLost, StoreError, StoreUnavailable
 from nekro_core.store.guest_queries import GuestQuery
+from nekro_core.store.ownership import Ownership, current_ownership, writing_as
+from nekro_core.store.pending_seq import final_seq
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,13 @@ class SqlStatement(NamedTuple):
     values: tuple[Value, ...] = ()
 
 
+class WriteGuard(NamedTuple):
+    """A statement that must return this number of rows. Otherwise its write is refused."""
+
+    statement: SqlStatement
+    rows: int = 1
+
+
 def upsert(
     table: str, row: Mapping[str, Value], *, key: Collection[str], fixed: Collection[str] = ()
 ) -> SqlStatement:
@@ -71,7 +83,16 @@ class _Write:
     done: "asyncio.Future[list[Rows]]"
     committed: Callable[[list[Rows]], None] | None
     failed: Callable[[], None] | None
+    guards: tuple[WriteGuard, ...] = ()
+    owner: Ownership | None = None
     results: list[Rows] = field(default_factory=list)
+
+    def refuse(self, error: StoreError) -> None:
+        """Tell the caller that nothing of this write was stored."""
+        if self.failed is not None:
+            self.failed()
+        if not self.done.done():
+            self.done.set_exception(error)
 
 
 _LATER_S = 1.0
@@ -99,6 +120,20 @@ class Database:
         """``sqlite`` or ``postgres``."""
         return self._engine.dialect
 
+    @property
+    def queued_writes(self) -> int:
+        """The number of writes that wait for their commit."""
+        return len(self._waiting)
+
+    @property
+    def shared(self) -> bool:
+        """See `DatabaseEngine.shared`."""
+        return self._engine.shared
+
+    async def listen(self, told: Callable[[str], None], begun: Callable[[], None]) -> None:
+        """See `DatabaseEngine.listen`."""
+        await self._engine.listen(told, begun)
+
     async def newest_seq(self, table: str) -> int:
         """See `DatabaseEngine.newest_seq`."""
         return await self._engine.newest_seq(table)
@@ -118,11 +153,17 @@ class Database:
     def write(
         self,
         *statements: SqlStatement,
+        guards: Sequence[WriteGuard] = (),
         committed: Callable[[list[Rows]], None] | None = None,
         failed: Callable[[], None] | None = None,
     ) -> Awaitable[list[Rows]]:
         """Queue statements that are committed together. When this method returns, the statements
         are queued.
+
+        ``guards`` run before the statements, in the same transaction. If one does not return its
+        number of rows, nothing is written, and awaiting the result raises `GuardFailed`. If the
+        caller runs in a block of `writing_as`, the write also needs that ownership, and awaiting
+        the result can raise `OwnershipLost`.
 
         Await the result to get the rows of each statement. It raises `StoreError` if nothing was
         written. ``committed`` is called in the order of commits, before the caller continues, and
@@ -140,7 +181,12 @@ class Database:
             done.set_exception(StoreUnavailable("the store is closed: nothing more is written"))
         else:
             clean = tuple(SqlStatement(sql, self._clean(values)) for sql, values in statements)
-            self._waiting.append(_Write(clean, done, committed, failed))
+            checks = tuple(
+                WriteGuard(SqlStatement(sql, self._clean(values)), rows)
+                for (sql, values), rows in guards
+            )
+            owner = current_ownership()
+            self._waiting.append(_Write(clean, done, committed, failed, checks, owner))
             self._wake.set()
         done.add_done_callback(_mark_retrieved)
         return done
@@ -166,7 +212,8 @@ class Database:
         statements = [statement for take in takes for statement in take()]
         if statements:
             lost = partial(logger.error, "{} late statements are not stored", len(statements))
-            self.write(*statements, failed=lost)
+            with writing_as(None):  # The statements come from the work of several owners.
+                self.write(*statements, failed=lost)
 
     async def keep(self) -> None:
         """Commit queued writes until `close`."""
@@ -193,9 +240,23 @@ class Database:
         self._wake.set()
 
     async def _commit(self, writes: list[_Write]) -> None:
+        owners = sorted({write.owner for write in writes if write.owner is not None})
+        checks = [self._ownership_check(owner) for owner in owners]
         groups = _grouped(writes)
+        required = dict.fromkeys(range(len(checks)), 1)
+        for position, group in enumerate(groups, len(checks)):
+            if group.guarded is not None:
+                required[position] = group.rows
         try:
-            results = await self._engine.commit([group.bound for group in groups])
+            results = await self._engine.commit(
+                [*checks, *(group.bound for group in groups)], required
+            )
+        except WrongRowCount as error:
+            if error.position < len(owners):
+                await self._commit_without_lost(writes, owners[error.position])
+            else:
+                await self._commit_without_guarded(writes, groups[error.position - len(owners)])
+            return
         except StoreError as error:
             if len(writes) > 1 and not isinstance(error, StoreUnavailable):
                 # One of the writes is invalid. Each is now committed alone, so that the others
@@ -204,11 +265,9 @@ class Database:
                     await self._commit([write])
                 return
             for write in writes:
-                if write.failed is not None:
-                    write.failed()
-                if not write.done.done():
-                    write.done.set_exception(error)
+                write.refuse(error)
             return
+        results = results[len(checks) :]
         for write in writes:
             write.results.clear()
         for group, rows in zip(groups, results, strict=True):
@@ -219,6 +278,33 @@ class Database:
             if not write.done.done():
                 write.done.set_result(write.results)
 
+    def _ownership_check(self, owner: Ownership) -> Bound:
+        """Return the statement that finds the row of an ownership. On PostgreSQL the row is locked
+        until the commit: so the owner cannot change between this check and the commit."""
+        lock = " FOR SHARE" if self.dialect == "postgres" else ""
+        return (
+            f"SELECT epoch FROM partition_owners WHERE partition = ? AND epoch = ?{lock}",
+            (owner.partition, owner.epoch),
+        )
+
+    async def _commit_without_lost(self, writes: list[_Write], lost: Ownership) -> None:
+        """Refuse the writes of a lost ownership, and commit the others."""
+        text = f"another process owns partition {lost.partition} now (epoch {lost.epoch} is over)"
+        for write in writes:
+            if write.owner == lost:
+                write.refuse(OwnershipLost(text))
+        await self._commit_rest(write for write in writes if write.owner != lost)
+
+    async def _commit_without_guarded(self, writes: list[_Write], group: "_Group") -> None:
+        """Refuse the write whose guard failed, and commit the others."""
+        if group.guarded is not None:
+            group.guarded.refuse(GuardFailed("another writer has changed the rows meanwhile"))
+        await self._commit_rest(write for write in writes if write is not group.guarded)
+
+    async def _commit_rest(self, writes: Iterable[_Write]) -> None:
+        if rest := [*writes]:
+            await self._commit(rest)
+
     def _clean(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         return tuple(_storable(v, self._no_nul) if isinstance(v, str) else v for v in values)
 
@@ -226,10 +312,13 @@ class Database:
 @dataclass(slots=True, eq=False)
 class _Group:
     """One statement. It belongs to one write, or it merges the inserts of consecutive writes into
-    one table."""
+    one table. ``guarded`` is the write of which the statement is a guard, and ``rows`` is the
+    number of rows that the guard must return."""
 
     sql: str | InsertStatement
     members: list[tuple[_Write, tuple[Value, ...]]]
+    guarded: _Write | None = None
+    rows: int = 0
 
     @property
     def bound(self) -> Bound:
@@ -239,13 +328,16 @@ class _Group:
 
     def distribute_rows(self, rows: Rows) -> None:
         """Add each row to the results of its write."""
+        if self.guarded is not None:
+            return
         if isinstance(self.sql, str):
             self.members[0][0].results.append(rows)
             return
         column = self.sql.columns[0]
         taken = {row[column]: row for row in rows}
         for write, values in self.members:
-            row = taken.get(values[0])
+            first = values[0]
+            row = taken.get(final_seq(first) if isinstance(first, int) else first)
             write.results.append([row] if row is not None else [])
 
 
@@ -260,6 +352,8 @@ def _grouped(writes: Sequence[_Write]) -> list[_Group]:
     """Return the statements in order. Consecutive inserts into one table are merged."""
     groups: list[_Group] = []
     for write in writes:
+        for (sql, values), rows in write.guards:
+            groups.append(_Group(sql, [(write, values)], guarded=write, rows=rows))
         for statement, values in write.statements:
             if groups and isinstance(statement, InsertStatement) and groups[-1].sql is statement:
                 groups[-1].members.append((write, values))
@@ -280,4 +374,13 @@ def _storable(text: str, no_nul: bool) -> str:
     return text.replace("\0", "\ufffd") if no_nul else text
 
 
-__all__ = ["Database", "InsertStatement", "Row", "Rows", "SqlStatement", "Value", "upsert"]
+__all__ = [
+    "Database",
+    "InsertStatement",
+    "Row",
+    "Rows",
+    "SqlStatement",
+    "Value",
+    "WriteGuard",
+    "upsert",
+]

@@ -6,6 +6,8 @@ from dataclasses import replace
 from nekro_core.chat import ChatKey, DeliveryState, Record, decode_segments, encode_segments
 from nekro_core.store.database import Database, InsertStatement, Row, Rows, SqlStatement, Value
 from nekro_core.store.messages import MessageRepository, unique_id_of
+from nekro_core.store.ownership import ChatScope, every_chat
+from nekro_core.store.pending_seq import final_seq
 from nekro_core.store.values import DeliveryRow
 
 _INSERT = InsertStatement(
@@ -56,7 +58,7 @@ class DeliveryRepository:
 
         def committed(_: list[Rows]) -> None:
             for record in records:
-                self._messages.changed(record.chat_key, added=record.seq)
+                self._messages.changed(record.chat_key, added=final_seq(record.seq))
             stored()
 
         return self._database.write(*statements, committed=committed, failed=failed)
@@ -110,18 +112,21 @@ class DeliveryRepository:
         rows = await self._database.read(f"{_SELECT} WHERE d.delivery_id = ?", delivery_id)
         return _row(rows[0]) if rows else None
 
-    async def in_state(self, *states: DeliveryState) -> list[DeliveryRow]:
-        """Get the rows in any of these states, in the order in which the calls were requested."""
+    async def in_state(
+        self, *states: DeliveryState, chats: ChatScope = every_chat
+    ) -> list[DeliveryRow]:
+        """Get the rows of some chats in any of these states, in the order in which the calls were
+        requested."""
         marks = ", ".join("?" * len(states))
         rows = await self._database.read(
             f"{_SELECT} WHERE d.state IN ({marks}) ORDER BY d.id", *(s.value for s in states)
         )
-        return [_row(row) for row in rows]
+        return [found for found in map(_row, rows) if chats(found.chat_key)]
 
-    async def undecided(self, *, since: float) -> list[DeliveryRow]:
-        """Get the ``pending`` rows, and the ``unknown`` rows that were created at ``since`` or
-        later, in the order of the calls. Two kinds of rows are left out: ``pending`` rows of a
-        stopped turn, and ``unknown`` rows after which a message of the chat was sent."""
+    async def undecided(self, *, since: float, chats: ChatScope = every_chat) -> list[DeliveryRow]:
+        """Get, of some chats, the ``pending`` rows, and the ``unknown`` rows that were created at
+        ``since`` or later, in the order of the calls. Two kinds of rows are left out: ``pending``
+        rows of a stopped turn, and ``unknown`` rows after which a message of the chat was sent."""
         rows = await self._database.read(
             f"{_SELECT} WHERE d.state IN (?, ?) AND (d.state = ? OR d.created >= ?) "
             # The message of a stopped turn must not be sent later.
@@ -139,7 +144,7 @@ class DeliveryRepository:
             DeliveryState.UNKNOWN.value,
             DeliveryState.SENT.value,
         )
-        return [_row(row) for row in rows]
+        return [found for found in map(_row, rows) if chats(found.chat_key)]
 
     async def newest(
         self,

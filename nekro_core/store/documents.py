@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from nekro_core.store.changes import ChangeFeed, ChangeTopic, announcement
 from nekro_core.store.database import Database, Row, SqlStatement
 from nekro_core.store.errors import StoreError
 from nekro_core.system.documents import (
@@ -34,6 +35,8 @@ class DatabaseDocuments:
             revisions of these documents are kept, and no error quotes them.
         kept: The number of revisions to keep, including the current revision.
         clock: Returns seconds since 1970.
+        changes: Tells which documents other processes have changed. While it does, the revisions
+            are held in memory, and `listed` reads the database only after a change.
     """
 
     def __init__(
@@ -43,7 +46,11 @@ class DatabaseDocuments:
         clock: Callable[[], float],
         secret: Collection[str] = (),
         kept: int = KEPT,
+        changes: ChangeFeed | None = None,
     ) -> None:
+        self._changes = changes
+        self._listing: dict[str, str] | None = None
+        self._forgotten = 0
         self._database = database
         self._clock = clock
         self._secret = tuple(secret)
@@ -52,7 +59,21 @@ class DatabaseDocuments:
     def with_secrets(self, secret: Collection[str]) -> "DatabaseDocuments":
         """Return a view of the same documents. ``secret`` lists the names, or patterns of names, of
         the documents that contain secrets."""
-        return DatabaseDocuments(self._database, clock=self._clock, secret=secret, kept=self._kept)
+        view = DatabaseDocuments(
+            self._database,
+            clock=self._clock,
+            secret=secret,
+            kept=self._kept,
+            changes=self._changes,
+        )
+        if self._changes is not None:
+            self._changes.listen(ChangeTopic.DOCUMENTS, view.forget_listing)
+        return view
+
+    async def forget_listing(self, _: str = "") -> None:
+        """Read the revisions again at the next call of `listed`, because they have changed."""
+        self._listing = None
+        self._forgotten += 1
 
     async def read(self, name: str) -> Document | None:
         """See `DocumentStore.read`."""
@@ -75,7 +96,17 @@ class DatabaseDocuments:
         await self._add(check_name(name), "", expected, removed=True)
 
     async def listed(self, *patterns: str) -> Mapping[str, str]:
-        """See `DocumentStore.listed`. This reads one row for each revision of all documents."""
+        """See `DocumentStore.listed`. This reads one row for each revision of all documents, unless
+        they are in memory."""
+        found = self._listing
+        if found is None or self._changes is None or not self._changes.live:
+            forgotten = self._forgotten
+            found = await self._read_listing()
+            # A document may have changed while the rows were read.
+            self._listing = found if forgotten == self._forgotten else None
+        return {name: each for name, each in found.items() if matches(name, patterns)}
+
+    async def _read_listing(self) -> dict[str, str]:
         try:
             rows = await self._database.read(
                 "SELECT name, MAX(number) AS number, "
@@ -84,10 +115,7 @@ class DatabaseDocuments:
             )
         except StoreError as error:
             raise DocumentError(f"the documents cannot be listed: {error}") from error
-        found = {
-            str(row["name"]): str(row["number"]) for row in rows if row["number"] > row["gone"]
-        }
-        return {name: each for name, each in found.items() if matches(name, patterns)}
+        return {str(row["name"]): str(row["number"]) for row in rows if row["number"] > row["gone"]}
 
     async def _newest(self, name: str) -> tuple[int, bool]:
         """Return the number of the newest row of a document, and whether this row says that the
@@ -109,16 +137,18 @@ class DatabaseDocuments:
         if (None if gone else str(newest)) == expected:
             row = (name, number, text, self._clock(), removed)
             try:
-                added, _ = await self._database.write(
+                added, *_ = await self._database.write(
                     SqlStatement(_ADD, (*row, name, number)),
                     SqlStatement(
                         "DELETE FROM documents WHERE name = ? AND number < ? AND EXISTS "
                         "(SELECT 1 FROM documents WHERE name = ? AND number = ?)",
                         (name, least_kept, name, number),
                     ),
+                    *announcement(self._database, ChangeTopic.DOCUMENTS, name),
                 )
             except StoreError as error:
                 raise DocumentError(f"{name} cannot be written: {error}") from error
+        await self.forget_listing()
         if not added:
             raise await self._conflict(name, expected)
         return number

@@ -1,7 +1,10 @@
 """Defines the interface of a database engine, and adds advice to the error texts of drivers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
+
+from nekro_core.store.errors import StoreError
 
 if TYPE_CHECKING:
     from nekro_core.store.guest_queries import GuestQuery
@@ -11,6 +14,27 @@ Rows = Sequence[Row]
 Value = str | int | float | bool | bytes | None
 Bound = tuple[str, tuple[Value, ...]]
 """An SQL text with ``?`` for each value, and the values."""
+
+
+Required = Mapping[int, int]
+"""Numbers of rows that statements must return, by the statements' positions in a transaction."""
+NOTHING_REQUIRED: Required = MappingProxyType({})
+
+
+class WrongRowCount(StoreError):
+    """A statement did not return as many rows as required, so the transaction was rolled back.
+    ``position`` is the position of the statement in the transaction."""
+
+    def __init__(self, position: int, found: int, expected: int) -> None:
+        super().__init__(f"statement {position} returned {found} rows, expected {expected}")
+        self.position = position
+
+
+def check_rows(required: Required, position: int, rows: Rows) -> None:
+    """Raise `WrongRowCount` if a statement did not return as many rows as required."""
+    expected = required.get(position)
+    if expected is not None and len(rows) != expected:
+        raise WrongRowCount(position, len(rows), expected)
 
 
 class DatabaseEngine(Protocol):
@@ -24,18 +48,31 @@ class DatabaseEngine(Protocol):
     def takes_nul(self) -> bool:
         """True if a text may contain the character U+0000."""
 
+    @property
+    def shared(self) -> bool:
+        """True if other processes write to the database at the same time. Then the engine numbers
+        the records when it commits them: see `nekro_core.store.pending_seq`."""
+
     async def read(self, sql: str, values: Sequence[Value]) -> Rows:
         """Run a query and return its rows. Raises `StoreUnavailable`."""
 
     async def guest_select(self, query: "GuestQuery") -> Rows:
         """Run a SELECT that a plugin wrote. Raises `GuestQueryRefused` and `StoreUnavailable`."""
 
-    async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
+    async def commit(
+        self, statements: Sequence[Bound], required: Required = NOTHING_REQUIRED
+    ) -> list[Rows]:
         """Run all statements in one transaction and return the rows of each. Only one call may run
-        at a time.
+        at a time. If a statement does not return as many rows as ``required``, nothing is stored.
 
-        Raises `UniqueConflict`, `StoreError` (a value is invalid) and `StoreUnavailable`.
+        Raises `UniqueConflict`, `WrongRowCount`, `StoreError` (a value is invalid) and
+        `StoreUnavailable`.
         """
+
+    async def listen(self, told: Callable[[str], None], begun: Callable[[], None], /) -> None:
+        """Pass on what `nekro_core.store.changes.announcement` tells, until the connection is lost.
+        ``begun`` is called when the connection listens. Only a shared database can be listened to.
+        Raises `StoreUnavailable`."""
 
     async def newest_seq(self, table: str) -> int:
         """Get the highest number that the database remembers for the column ``seq`` of a table,
@@ -76,4 +113,15 @@ _REMEDIES = (
     ("Connect call failed", "no server answers there; start it, or check NEKRO_DATABASE_URL"),
 )
 
-__all__ = ["Bound", "DatabaseEngine", "Row", "Rows", "Value", "explain"]
+__all__ = [
+    "NOTHING_REQUIRED",
+    "Bound",
+    "DatabaseEngine",
+    "Required",
+    "Row",
+    "Rows",
+    "Value",
+    "WrongRowCount",
+    "check_rows",
+    "explain",
+]

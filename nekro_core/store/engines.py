@@ -26,6 +26,11 @@ async def open_engine(
 ) -> AsyncIterator[DatabaseEngine]:
     """Open the engine of a Tortoise URL. Raises the errors of `Store.open`."""
     if url.startswith("sqlite:"):
+        if settings.node:
+            raise StoreUnavailable(
+                f"NEKRO_STORE__NODE is {settings.node!r}: several processes cannot share a "
+                "SQLite file; name a PostgreSQL database in NEKRO_DATABASE_URL (asyncpg://user:password@host:5432/name)"
+            )
         opening = _sqlite(url, settings, clock)
     else:
         opening = _postgres(_parse(url), settings)
@@ -72,13 +77,16 @@ async def _postgres(
             f"NEKRO_DATABASE_URL names PostgreSQL, and {error.name} is not installed: "
             "pip install 'nekro-core[postgres]'"
         ) from error
-    # The tables may be changed only while this process holds the lock of the database.
-    async with PostgresEngine.open(credentials, patience_s=settings.busy_timeout_s) as engine:
-        # This imports Tortoise. It is imported here, because a bot with a SQLite file does not need
-        # it.
-        from nekro_core.store.migrate import configuration, upgrade_server  # noqa: PLC0415
+    patience_s, node = settings.busy_timeout_s, settings.node
+    # The tables may be changed only while this process holds the lock of the database. Nodes
+    # share this lock, so one migrates after another, and the later ones find nothing to do.
+    async with PostgresEngine.open(credentials, patience_s=patience_s, node=node) as engine:
+        async with engine.migrating():
+            # This imports Tortoise. It is imported here, because a bot with a SQLite file does not
+            # need it.
+            from nekro_core.store.migrate import configuration, upgrade_server  # noqa: PLC0415
 
-        await upgrade_server(configuration(_POSTGRES, credentials))
+            await upgrade_server(configuration(_POSTGRES, credentials))
         yield engine
 
 

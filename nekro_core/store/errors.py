@@ -10,6 +10,8 @@
         ├── MigrationFailed        the tables could not be migrated; the database is unchanged
         ├── StoreUnavailable       the disk is full, or the database is locked; nothing was written
         ├── UniqueConflict         another writer has stored the same unique key first
+        ├── GuardFailed            the rows are not as the writer expected; nothing was written
+        │   └── OwnershipLost      another process owns the chat's partition
         ├── TurnRunning            the chat has a running turn already (a fault of the caller)
         └── ValueTooLarge          a value is longer than its column allows (the caller's fault)
 """
@@ -51,6 +53,16 @@ class StoreUnavailable(StoreError):
 
 class UniqueConflict(StoreError):
     """A row with this unique key exists already, because another writer was first."""
+
+
+class GuardFailed(StoreError):
+    """The rows were not as the writer expected, because another writer has changed them. No part of
+    the write was stored."""
+
+
+class OwnershipLost(GuardFailed):
+    """Another process owns the partition of the chat now. No part of the write was stored. This
+    process must stop the work on the partition's chats."""
 
 
 class TurnRunning(StoreError):

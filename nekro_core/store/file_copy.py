@@ -86,6 +86,30 @@ def integrity_problem(path: Path) -> str:
         return str(error)
 
 
+def write_log_back(path: Path) -> None:
+    """Write the write-ahead log of a database that nobody uses into its file. Raises
+    `sqlite3.Error`."""
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+
+def count_newer_messages(before: Path, after: Path) -> int:
+    """Count the messages of the database ``after`` that are newer than all of ``before``, an older
+    state of the same database; 0 if one of the files cannot be read."""
+    newest = "SELECT COALESCE(MAX(seq), 0) FROM messages"
+    address = f"file:{quote(str(before.absolute()))}?mode=ro&immutable=1"
+    try:
+        with (
+            closing(sqlite3.connect(address, uri=True)) as old,
+            closing(sqlite3.connect(after)) as new,
+        ):
+            (last,) = old.execute(newest).fetchone()
+            query = "SELECT COUNT(*) FROM messages WHERE seq > ?"
+            return int(new.execute(query, (last,)).fetchone()[0])
+    except sqlite3.Error:
+        return 0
+
+
 def _integrity(database: sqlite3.Connection) -> str:
     rows = [str(row[0]) for row in database.execute("PRAGMA integrity_check(5)")]
     return "" if rows == ["ok"] else "; ".join(rows)

@@ -77,7 +77,7 @@ class MessageSearch:
             raise ValueError("nothing to search for: expected a word or a part of a message")
         words, limit = text.casefold(), max(1, min(limit, _MOST_FOUND))
         found: list[HistoryLine] = []
-        before = before or self._messages.last_seq + 1
+        before = before or await self._messages.newest_seq() + 1
         until = self._clock() + _LONGEST_S
         while before > 1:
             after = await self._window_end(chat_key, before)

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
 
+import msgspec
+
 from nekro_core.chat import (
     Author,
     ChatKey,
@@ -17,9 +19,18 @@ from nekro_core.chat import (
     decode_segments,
     encode_segments,
 )
-from nekro_core.store.database import Database, InsertStatement, Row, Rows, SqlStatement, Value
+from nekro_core.store.database import (
+    Database,
+    InsertStatement,
+    Row,
+    Rows,
+    SqlStatement,
+    Value,
+    WriteGuard,
+)
 from nekro_core.store.decisions import DecisionReason, MessageDecision, decided_statement
 from nekro_core.store.limits import MAX_ID
+from nekro_core.store.pending_seq import PendingSeq, final_seq
 
 INSERT = InsertStatement(
     "messages",
@@ -49,6 +60,9 @@ _CLAIM = 1000
 """The PostgreSQL sequence is set this many numbers ahead, so that it is written rarely. After a
 restart, the bot skips the numbers below it that were not used."""
 
+ABOVE_ALL = 2**62
+"""A number above those of all records. Other processes may have stored records with higher numbers
+than those that this process knows."""
 _NUMBERED = 500
 """Maximum number of records that one query reads by their numbers."""
 
@@ -65,6 +79,7 @@ class MessageRepository:
         self._database = database
         self._last_seq = last_seq
         self._claimed = last_seq
+        self._placeholders = 0
         self._changes: Counter[ChatKey] = Counter()
         self._newest: dict[ChatKey, int] = {}
         self._newest_read = False
@@ -73,7 +88,17 @@ class MessageRepository:
 
     @property
     def last_seq(self) -> int:
-        """The highest number that a record has, or will have when its write is committed."""
+        """The highest number that a record has, or will have when its write is committed. If other
+        processes share the database, it is the highest number that this process knows."""
+        return self._last_seq
+
+    async def newest_seq(self) -> int:
+        """Get the highest number of a record. If other processes share the database, this reads
+        it."""
+        if not self._database.shared:
+            return self._last_seq
+        (row,) = await self._database.read("SELECT COALESCE(MAX(seq), 0) AS seq FROM messages")
+        self._last_seq = max(self._last_seq, row["seq"])
         return self._last_seq
 
     def changes(self, chat_key: ChatKey) -> int:
@@ -82,7 +107,9 @@ class MessageRepository:
         return self._changes[chat_key]
 
     def changed(self, chat_key: ChatKey, *, added: int = 0, shrunk: bool = False) -> None:
-        """Count a change of the history. Every writer must call this after its commit.
+        """Count a change of the history. Every writer must call this after its commit. If several
+        processes share the database, a process must also call this for the changes that it gets
+        from others.
 
         Args:
             chat_key: The chat.
@@ -90,6 +117,7 @@ class MessageRepository:
             shrunk: Whether the newest record may have been deleted.
         """
         self._changes[chat_key] += 1
+        self._last_seq = max(self._last_seq, added)
         if added:
             self._arrived[chat_key] += 1
         if added > self._newest.get(chat_key, 0):
@@ -131,8 +159,14 @@ class MessageRepository:
         self._last_seq = max(self._last_seq, seq)
 
     def reserve(self) -> int:
-        """Return the next sequence number. No number is returned twice, even if it is never
-        used."""
+        """Return the next sequence number. No number is returned twice, even if it is never used.
+
+        If other processes share the database, this returns a placeholder, and the record gets its
+        number when it is committed; see `nekro_core.store.pending_seq`.
+        """
+        if self._database.shared:
+            self._placeholders -= 1
+            return PendingSeq(self._placeholders)
         self._last_seq += 1
         if self._database.dialect == "postgres" and self._last_seq > self._claimed:
             # SQLite remembers the highest number by itself. PostgreSQL does not advance its
@@ -148,6 +182,7 @@ class MessageRepository:
         *,
         unique_id: str | None,
         before: Sequence[SqlStatement] = (),
+        guards: Sequence[WriteGuard] = (),
         stored: Callable[[Record], None] | None = None,
         failed: Callable[[], None] | None = None,
     ) -> Awaitable[list[Rows]]:
@@ -157,16 +192,17 @@ class MessageRepository:
         instance, the record is not stored, and the last item is empty. ``stored`` is called if the
         record was stored, in the order of the calls, even if the caller was cancelled. ``failed``
         is called if nothing could be written. ``before`` holds statements that run first, in the
-        same transaction.
+        same transaction. ``guards`` are conditions; see `Database.write`.
         """
 
         def committed(results: list[Rows]) -> None:
-            self.changed(record.chat_key, added=record.seq if results[-1] else 0)
+            final = with_final_seq(record)
+            self.changed(record.chat_key, added=final.seq if results[-1] else 0)
             if stored is not None and results[-1]:
-                stored(record)
+                stored(final)
 
         statements = (*before, self.insert_statement(record, unique_id))
-        return self._database.write(*statements, committed=committed, failed=failed)
+        return self._database.write(*statements, guards=guards, committed=committed, failed=failed)
 
     @staticmethod
     def insert_statement(record: Record, unique_id: str | None) -> SqlStatement:
@@ -249,7 +285,7 @@ class MessageRepository:
         rows = await self._database.read(
             f"{SELECT} WHERE chat_key = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?",
             str(chat_key),
-            before or self._last_seq + 1,
+            before or ABOVE_ALL,
             since,
             limit,
         )
@@ -418,6 +454,13 @@ def unique_id_in(chat_key: ChatKey, message_id: str) -> str:
     messages have the same id."""
     text = f"{chat_key} {message_id}"
     return f"chat:{hashlib.sha256(text.encode(errors='replace')).hexdigest()}"
+
+
+def with_final_seq(record: Record) -> Record:
+    """Return a committed record with its final number. If other processes share the database, the
+    record was made with a placeholder."""
+    seq = final_seq(record.seq)
+    return record if seq is record.seq else msgspec.structs.replace(record, seq=seq)
 
 
 _key_of = lru_cache(4096)(ChatKey.parse)

@@ -201,6 +201,12 @@ CREATE TABLE "memory_notes" (
 );
 CREATE INDEX "memory_notes_chat_id" ON "memory_notes" ("chat_key", "id");
 CREATE INDEX "memory_notes_changed" ON "memory_notes" ("changed");
+CREATE TABLE "partition_owners" (
+    "partition" INT NOT NULL PRIMARY KEY,
+    "epoch" BIGINT NOT NULL,
+    "worker" VARCHAR(255) NOT NULL,
+    "taken" REAL NOT NULL
+);
 CREATE TABLE "plugin_data" (
     "id" INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
     "plugin" VARCHAR(128) NOT NULL,

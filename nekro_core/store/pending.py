@@ -4,8 +4,10 @@ from collections.abc import Awaitable
 
 from loguru import logger
 
+from nekro_core.chat import ChatKey
 from nekro_core.store.database import Database, SqlStatement, upsert
 from nekro_core.store.limits import MAX_ID
+from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.store.values import WaitingRow
 
 
@@ -50,8 +52,8 @@ class WaitingRepository:
             "DELETE FROM waiting WHERE kind = ? AND name = ?", (kind, name[:MAX_ID])
         )
 
-    async def all(self, kind: str) -> list[WaitingRow]:
-        """Get all rows of a kind, oldest first."""
+    async def all(self, kind: str, chats: ChatScope = every_chat) -> list[WaitingRow]:
+        """Get the rows of a kind that belong to some chats, oldest first."""
         rows = await self._database.read("SELECT * FROM waiting WHERE kind = ? ORDER BY id", kind)
         return [
             WaitingRow(
@@ -65,4 +67,5 @@ class WaitingRepository:
                 until=row["until"],
             )
             for row in rows
+            if chats(ChatKey.parse(row["chat_key"]))
         ]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import anyio
 
 from nekro_core.chat import ChatKey, ChatKind, Sender
+from nekro_core.store.changes import ChangeTopic, announcement
 from nekro_core.store.database import Database, SqlStatement
 from nekro_core.store.errors import UniqueConflict, ValueTooLarge
 from nekro_core.store.limits import MAX_ID
@@ -30,6 +31,15 @@ class AccountRepository:
         self._by_instance: dict[str, Account] = {}
         self._of_adapter: defaultdict[str, dict[str, Account]] = defaultdict(dict)
         for account in accounts:
+            self._remember(account)
+
+    async def read_again(self, _: str = "") -> None:
+        """Read the accounts that other processes have bound or moved. Raises
+        `StoreUnavailable`."""
+        found = await accounts_of(self._database)
+        self._by_instance.clear()
+        self._of_adapter.clear()
+        for account in found:
             self._remember(account)
 
     def of(self, instance: str) -> Account | None:
@@ -75,13 +85,19 @@ class AccountRepository:
             instance = name or self._free_instance(adapter, account)
             ChatKey(instance, ChatKind.PRIVATE, "0")  # Raises `ChatKeyError` for an invalid name.
             bound = self._clock()
-            ((*taken,),) = await self._database.write(
+            (*taken,), *_ = await self._database.write(
                 SqlStatement(
                     "INSERT INTO accounts (adapter, account, instance, bound) VALUES (?, ?, ?, ?) "
                     "ON CONFLICT DO NOTHING RETURNING instance",
                     (adapter, account, instance, bound),
-                )
+                ),
+                *announcement(self._database, ChangeTopic.ACCOUNTS, instance),
             )
+            if not taken and self._database.shared:
+                # Another process may have bound the account at the same time.
+                await self.read_again()
+                if known := self._of_adapter[adapter].get(account):
+                    return known.instance
             if not taken:
                 owner = self._by_instance.get(instance)
                 raise UniqueConflict(
@@ -148,6 +164,7 @@ class AccountRepository:
                         (adapter, account, instance, bound),
                     )
                 )
+            statements += announcement(self._database, ChangeTopic.ACCOUNTS, instance)
             await self._database.write(*statements)
             for gone in (known, holder):
                 if gone is not None:
@@ -175,6 +192,20 @@ class AccountRepository:
     def _remember(self, account: Account) -> None:
         self._by_instance[account.instance] = account
         self._of_adapter[account.adapter][account.account] = account
+
+
+async def accounts_of(database: Database) -> list[Account]:
+    """Read all accounts."""
+    rows = await database.read("SELECT adapter, account, instance, bound FROM accounts ORDER BY id")
+    return [
+        Account(
+            adapter=row["adapter"],
+            account=row["account"],
+            instance=row["instance"],
+            bound=row["bound"],
+        )
+        for row in rows
+    ]
 
 
 class ChatRepository:
@@ -211,12 +242,27 @@ class ChatRepository:
             statements.append(
                 SqlStatement("UPDATE chats SET name = ? WHERE chat_key = ?", (name, str(chat_key)))
             )
+            statements += announcement(self._database, ChangeTopic.CHATS, str(chat_key))
         return tuple(statements)
 
     def forget(self, chat_key: ChatKey) -> None:
         """Note that the chat is not stored, because the write that should store it failed."""
         self._known.discard(chat_key)
         self._names.pop(chat_key, None)
+
+    async def read_name(self, chat_key: str) -> None:
+        """Read the name of a chat that another process has stored. For an empty key, read all
+        names. Raises `StoreUnavailable`."""
+        if chat_key:
+            rows = await self._database.read("SELECT name FROM chats WHERE chat_key = ?", chat_key)
+            for row in rows:
+                self._names[ChatKey.parse(chat_key)] = row["name"]
+        else:
+            self._names.update(await chat_names(self._database))
+
+    async def forget_all(self, _: str = "") -> None:
+        """Forget which chats are stored, because another process has deleted some."""
+        self._known.clear()
 
     async def all(self) -> list[ChatKey]:
         """Get all chats, the most recently active first."""
@@ -254,6 +300,12 @@ class ChatRepository:
         """Mark all records up to ``seq`` as handled, so that the bot does not answer them after a
         restart."""
         await self._database.write(mark_handled_statement(str(chat_key), seq))
+
+
+async def chat_names(database: Database) -> dict[ChatKey, str]:
+    """Read the names of all chats that have one."""
+    rows = await database.read("SELECT chat_key, name FROM chats WHERE name <> ''")
+    return {ChatKey.parse(row["chat_key"]): row["name"] for row in rows}
 
 
 def mark_handled_statement(chat_key: str, seq: int) -> SqlStatement:
@@ -294,6 +346,10 @@ class UserRepository:
     def forget(self, instance: str, sender: Sender) -> None:
         """Note that the person is not stored, because the write that should store it failed."""
         self._names.pop((instance, sender.user_id), None)
+
+    async def forget_all(self, _: str = "") -> None:
+        """Forget which persons are stored, because another process has deleted some."""
+        self._names.clear()
 
     async def named(self, name: str, limit: int = 10) -> list[tuple[str, str]]:
         """Get the instance and user id of each person whose latest name is ``name``, in the order

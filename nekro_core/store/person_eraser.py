@@ -32,6 +32,7 @@ import anyio
 
 from nekro_core.chat import ChatKey, Media, Sender
 from nekro_core.chat.redact import RedactionTarget
+from nekro_core.store.changes import ChangeTopic, announcement
 from nekro_core.store.database import Database, Rows, SqlStatement
 from nekro_core.store.memory_eraser import MemoryEraser
 from nekro_core.store.messages import MessageRepository
@@ -41,6 +42,7 @@ from nekro_core.store.prompt_eraser import PromptEraser
 from nekro_core.store.row_redactor import RowRedactor
 from nekro_core.store.search_index import SearchIndexRepository, of_erased_chat
 from nekro_core.store.statistic_rows import Dimension, Period, anonymized
+from nekro_core.store.statistics_counter import ERASURES
 from nekro_core.store.traces import PersonTraces, traces_of
 
 _OF_A_CHAT = (
@@ -95,6 +97,7 @@ class PersonEraser:
         forgotten = RedactionTarget(person.ids, traces.message_ids)
         words = await self._prompts.look(person, traces)
         statements = [
+            *_of_counters(self._database),
             *_of_private(traces.private),
             *_of_turns(person),
             *_of_person(person),
@@ -115,6 +118,8 @@ class PersonEraser:
         await self._memory.erase(person, traces, forgotten, words)
         changed = await self._redacting.redact(person, forgotten)
         await self._search.remove_of_erased(traces.chats)
+        if told := announcement(self._database, ChangeTopic.ERASED):
+            await self._database.write(*told)
         return changed
 
     async def still_used(self, chat_key: ChatKey, media: Media) -> bool:
@@ -137,6 +142,18 @@ class PersonEraser:
         """Remove the data of deleted rows from the files; see `DatabaseEngine.vacuum` and its
         implementations."""
         await self._database.vacuum(anew=anew)
+
+
+def _of_counters(database: Database) -> Iterable[SqlStatement]:
+    """Refuse the counts that other processes have made from the person's rows; see
+    `StatisticsCounter`. This statement is the first, so it waits for the counts under way before
+    the statistics are changed."""
+    if database.shared:
+        yield SqlStatement(
+            "INSERT INTO counted (name, through) VALUES (?, 1) "
+            "ON CONFLICT (name) DO UPDATE SET through = counted.through + 1",
+            (ERASURES,),
+        )
 
 
 def _of_private(private: Iterable[ChatKey]) -> Iterable[SqlStatement]:

@@ -5,6 +5,10 @@ The writing connection holds an advisory lock of the database. A process that lo
 loses the lock and can no longer write. So two bots never write to the same database, even if the
 network fails. See docs/decisions/0022-postgresql.md.
 
+The processes of a cluster are *nodes*: they share the lock of the database, and each holds a lock
+on its own name. So a bot that runs alone and a cluster refuse each other, and so do two processes
+with the same name. See docs/decisions/0054-several-processes-on-one-database.md.
+
 Tortoise only creates the tables. It does not run the other statements, because its PostgreSQL
 client discards the rows of an ``INSERT ... RETURNING``.
 """
@@ -12,7 +16,7 @@ client discards the rows of an ``INSERT ... RETURNING``.
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Self, cast
 
@@ -20,10 +24,21 @@ import anyio
 import asyncpg
 from loguru import logger
 
-from nekro_core.store.engine import Bound, Rows, Value, explain
+from nekro_core.store.changes import CHANNEL
+from nekro_core.store.engine import (
+    NOTHING_REQUIRED,
+    Bound,
+    Required,
+    Rows,
+    Value,
+    WrongRowCount,
+    check_rows,
+    explain,
+)
 from nekro_core.store.errors import DatabaseInUse, StoreError, StoreUnavailable, UniqueConflict
 from nekro_core.store.guest_postgres import select_on_server
 from nekro_core.store.guest_queries import GuestQuery
+from nekro_core.store.pending_seq import PendingSeq, final_seq
 
 Connection = Any
 """A connection of asyncpg, which has no types."""
@@ -32,25 +47,59 @@ Connection = Any
 class PostgresTransaction:
     """Runs statements in one transaction. The transaction's number is read before the commit. If
     the connection is lost before the server has confirmed the commit, the next connection asks the
-    server by this number whether the transaction was committed."""
+    server by this number whether the transaction was committed.
 
-    def __init__(self, statements: Sequence[Bound]) -> None:
+    Each `PendingSeq` in the values gets its final number in this transaction.
+    """
+
+    def __init__(self, statements: Sequence[Bound], required: Required = NOTHING_REQUIRED) -> None:
         self._statements = statements
+        self._required = required
+        self._pending = {
+            value: 0
+            for _, values in statements
+            for value in values
+            if isinstance(value, PendingSeq) and not value.number
+        }
         self._number: int | None = None
         self.rows: list[Rows] | None = None
         """The rows of each statement; None until the commit begins."""
 
     async def run(self, connection: Connection) -> list[Rows]:
-        """Run and commit the statements. Raises the errors of asyncpg. If the connection is lost
-        after `rows` was set, it is unknown whether the commit succeeded."""
+        """Run and commit the statements. Raises the errors of asyncpg, and `WrongRowCount`. If the
+        connection is lost after `rows` was set, it is unknown whether the commit succeeded."""
+        rows: list[Rows] = []
         async with connection.transaction():
-            rows = [
-                cast(Rows, await connection.fetch(numbered_placeholders(sql), *values))
-                for sql, values in self._statements
-            ]
+            if self._pending:
+                await self._give_numbers(connection)
+            for position, (sql, values) in enumerate(self._statements):
+                bound = self._final(values) if self._pending else values
+                found = await connection.fetch(numbered_placeholders(sql), *bound)
+                check_rows(self._required, position, found)
+                rows.append(cast(Rows, found))
             self._number = await connection.fetchval("SELECT txid_current_if_assigned()")
             self.rows = rows
         return rows
+
+    def keep_numbers(self) -> None:
+        """Store the final numbers in the placeholders. Call this when the transaction is known to
+        be committed."""
+        for placeholder, number in self._pending.items():
+            placeholder.number = number
+
+    async def _give_numbers(self, connection: Connection) -> None:
+        """Get a number for each placeholder. From here to the commit, no other process can number
+        records. So the numbers are in the order of the commits: when a reader sees a record, no
+        record with a lower number appears later."""
+        found = await connection.fetch(_NEXT_NUMBERS, len(self._pending))
+        numbers = sorted(row["seq"] for row in found)
+        self._pending = dict(zip(self._pending, numbers, strict=True))
+
+    def _final(self, values: Sequence[Value]) -> list[Value]:
+        return [
+            self._pending.get(value) or final_seq(value) if isinstance(value, PendingSeq) else value
+            for value in values
+        ]
 
     async def was_committed(self, connection: Connection) -> bool:
         """Return whether the transaction was committed. Call this with a new connection, after the
@@ -75,6 +124,31 @@ def numbered_placeholders(sql: str) -> str:
 _MARK = 0x6E656B72
 """The first half of the advisory lock's key: "nekr" in ASCII. The second half is a hash of the
 schema's name."""
+
+_NUMBERING = 0x6E656B6E
+"""The first half of the key of the advisory lock that a transaction holds while it numbers records:
+"nekn" in ASCII."""
+_NEXT_NUMBERS = (
+    "WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock"
+    f"({_NUMBERING}, hashtext(current_schema()))) "
+    "SELECT nextval('messages_seq_seq') AS seq FROM held, generate_series(1, $1::int)"
+)
+_MIGRATING = 0x6E656B6D
+"""The first half of the key of the advisory lock that the migrating process holds: "nekm"."""
+_NODE_KEY = "hashtextextended('nekro-core ' || current_schema() || ' ' || $1, 0)"
+"""The key of the advisory lock on the name of a node."""
+_STALLED_S = 2.0
+"""If a node stops in the middle of a transaction, the server ends its connection after this many
+seconds. Without it, a process that does not run any more (SIGSTOP, a frozen machine) would hold its
+row locks and the lock of the numbering, and no process could store messages. A chat must be served
+again within 5 s after its owner stopped."""
+_CONFLICTS = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+"""Errors of a transaction that the server has rolled back because of another process. The
+transaction is repeated."""
+_MOST_CONFLICTS = 5
+_PING_S = 15.0
+"""The listening connection asks the server this often, in seconds, whether it is still there. It is
+idle otherwise, so a lost connection would not be noticed."""
 
 _COMMAND_S = 30.0
 """Time-out of one statement, in seconds. Without it a statement would wait for ever if the server
@@ -107,10 +181,14 @@ class PostgresEngine:
     dialect = "postgres"
     takes_nul = False
 
-    def __init__(self, credentials: Mapping[str, Any], *, patience_s: float) -> None:
+    def __init__(
+        self, credentials: Mapping[str, Any], *, patience_s: float, node: str = ""
+    ) -> None:
         self._options = {k: credentials[k] for k in _DRIVER_OPTIONS if k in credentials}
+        self._node = node
+        name = f"nekro-core {node}".rstrip()
         self._settings = {
-            "application_name": f"nekro-core, process {os.getpid()} on {socket.gethostname()}"[:63],
+            "application_name": f"{name}, process {os.getpid()} on {socket.gethostname()}"[:63],
             # With keepalives, the server notices when the bot's machine has died, and then releases
             # the bot's lock.
             "tcp_keepalives_idle": "30",
@@ -128,14 +206,16 @@ class PostgresEngine:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, credentials: Mapping[str, Any], *, patience_s: float
+        cls, credentials: Mapping[str, Any], *, patience_s: float, node: str = ""
     ) -> AsyncIterator[Self]:
         """Connect and take the lock. ``patience_s`` is the maximum wait in seconds for a server
         that is starting, for the lock of a process that is ending, and for a locked table.
+        ``node`` is the name of this process among those that share the database. Without it, this
+        process has the database for itself.
 
         Raises `DatabaseInUse` and `StoreUnavailable`.
         """
-        engine = cls(credentials, patience_s=patience_s)
+        engine = cls(credentials, patience_s=patience_s, node=node)
         try:
             await engine._connected()
             try:
@@ -155,8 +235,15 @@ class PostgresEngine:
         finally:
             await engine._close()
 
+    @property
+    def shared(self) -> bool:
+        """See `DatabaseEngine.shared`."""
+        return bool(self._node)
+
     async def read(self, sql: str, values: Sequence[Value]) -> Rows:
         """See `DatabaseEngine.read`."""
+        if self._node:
+            values = [final_seq(each) if isinstance(each, int) else each for each in values]
         try:
             return cast(Rows, await self._pool.fetch(numbered_placeholders(sql), *values))
         except Exception as error:
@@ -170,28 +257,46 @@ class PostgresEngine:
         except Exception as error:
             raise _translated(error) from error
 
-    async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
+    async def commit(
+        self, statements: Sequence[Bound], required: Required = NOTHING_REQUIRED
+    ) -> list[Rows]:
         """See `DatabaseEngine.commit`. If the connection is lost during a commit, the next
         connection asks the server whether the transaction was committed. If the transaction was not
-        committed, or if a stopping server refused the statements, they are tried once more."""
+        committed, or if a stopping server refused the statements, they are tried once more. A
+        transaction that the server ended because of another process is repeated."""
+        for attempt in range(_MOST_CONFLICTS):
+            try:
+                return await self._commit_once(statements, required)
+            except _CONFLICTS as error:
+                if attempt == _MOST_CONFLICTS - 1:
+                    raise _translated(error) from error
+        raise AssertionError("unreachable")
+
+    async def _commit_once(self, statements: Sequence[Bound], required: Required) -> list[Rows]:
         for last in (False, True):
             connection = await self._connected()
-            transaction = PostgresTransaction(statements)
+            transaction = PostgresTransaction(statements, required)
             try:
-                return await transaction.run(connection)
+                rows = await transaction.run(connection)
+            except (WrongRowCount, *_CONFLICTS):
+                raise
             except Exception as error:
-                stopping = isinstance(error, _STOPPING)
+                begins_anew = isinstance(error, _STOPPING)
                 if (
-                    not stopping
+                    not begins_anew
                     and not connection.is_closed()
                     and not isinstance(error, TimeoutError)
                 ):
                     raise _translated(error) from error
+                # The server ends the connection of a node that stopped in a transaction. Nothing
+                # was committed, so the statements can be tried again.
+                begins_anew = begins_anew or (bool(self._node) and connection.is_closed())
                 self._drop()
                 if transaction.rows is not None:
                     if await self._was_committed(transaction):
+                        transaction.keep_numbers()
                         return transaction.rows
-                elif not stopping:
+                elif not begins_anew:
                     raise _translated(error) from error
                 if last:
                     raise _translated(error) from error
@@ -199,7 +304,55 @@ class PostgresEngine:
                 # The call was cancelled halfway, so the state of the connection is unknown.
                 self._drop()
                 raise
+            else:
+                transaction.keep_numbers()
+                return rows
         raise AssertionError("unreachable")
+
+    async def listen(self, told: Callable[[str], None], begun: Callable[[], None], /) -> None:
+        """See `DatabaseEngine.listen`."""
+        gone = asyncio.Event()
+        try:
+            connection = await asyncpg.connect(**self._arguments())
+        except Exception as error:
+            raise _translated(error) from error
+        try:
+            channel = await connection.fetchval(f"SELECT {CHANNEL}")
+            connection.add_termination_listener(lambda _: gone.set())
+            await connection.add_listener(channel, lambda *call: told(str(call[-1])))
+            begun()
+            while not gone.is_set():
+                with anyio.move_on_after(_PING_S):
+                    await gone.wait()
+                if not gone.is_set():
+                    await connection.execute("SELECT 1", timeout=_CONNECT_S)
+        except Exception as error:
+            raise _translated(error) from error
+        finally:
+            connection.terminate()
+
+    @asynccontextmanager
+    async def migrating(self) -> AsyncIterator[None]:
+        """Let only one node at a time run the block, in which it migrates the tables. A process
+        that is alone does not wait. Raises `StoreUnavailable`."""
+        if not self._node:
+            yield
+            return
+        arguments = {**self._arguments(), "command_timeout": _REWRITE_S}
+        arguments["server_settings"] = {**self._settings, "lock_timeout": "0"}
+        try:
+            connection = await asyncpg.connect(**arguments)
+        except Exception as error:
+            raise _translated(error) from error
+        try:
+            try:
+                key = f"{_MIGRATING}, hashtext(current_schema())"
+                await connection.execute(f"SELECT pg_advisory_lock({key})")
+            except Exception as error:
+                raise _translated(error) from error
+            yield
+        finally:
+            connection.terminate()
 
     async def newest_seq(self, table: str) -> int:
         """See `DatabaseEngine.newest_seq`."""
@@ -238,7 +391,8 @@ class PostgresEngine:
 
     async def _was_committed(self, transaction: PostgresTransaction) -> bool:
         """Ask the server on a new connection whether the transaction was committed. The new
-        connection holds the lock, so the session of the lost connection has ended."""
+        connection holds the lock (for a node, the lock on its name), so the session of the lost
+        connection has ended."""
         connection = await self._connected()
         try:
             return await transaction.was_committed(connection)
@@ -273,24 +427,44 @@ class PostgresEngine:
             await anyio.sleep(_AGAIN_S)
 
     async def _owner(self) -> Connection:
-        connection = await asyncpg.connect(**self._arguments())
+        arguments = self._arguments()
+        if self._node:
+            stalled = {"idle_in_transaction_session_timeout": str(int(_STALLED_S * 1000))}
+            arguments["server_settings"] = {**self._settings, **stalled}
+        connection = await asyncpg.connect(**arguments)
         try:
+            kind = "_shared" if self._node else ""
             key = f"{_MARK}, hashtext(current_schema())"
-            if await connection.fetchval(f"SELECT pg_try_advisory_lock({key})"):
+            if not await connection.fetchval(f"SELECT pg_try_advisory_lock{kind}({key})"):
+                holder, refusal = await connection.fetchrow(_HOLDER), self._refusal
+            elif self._node and not await connection.fetchval(
+                f"SELECT pg_try_advisory_lock({_NODE_KEY})", self._node
+            ):
+                holder = await connection.fetchrow(_HOLDER_OF_NAME, self._node)
+                refusal = self._refusal_of_name
+            else:
                 return connection
-            holder = await connection.fetchrow(
-                "SELECT application_name, host(client_addr) AS address, backend_start "
-                "FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' "
-                "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-                f"AND classid = {_MARK} AND granted LIMIT 1"
-            )
         except BaseException:
             connection.terminate()
             raise
         await connection.close(timeout=_CONNECT_S)
-        raise DatabaseInUse(
-            f"the database is in use by {_words(holder)}. "
+        raise DatabaseInUse(refusal(_words(holder)))
+
+    def _refusal(self, holder: str) -> str:
+        if self._node:
+            return (
+                f"the database is in use by {holder}, which runs alone. End that bot before you "
+                "start a cluster, or name another database in NEKRO_DATABASE_URL."
+            )
+        return (
+            f"the database is in use by {holder}. "
             "End that bot, or name another database in NEKRO_DATABASE_URL."
+        )
+
+    def _refusal_of_name(self, holder: str) -> str:
+        return (
+            f"the name {self._node!r} is in use by {holder}. "
+            "End that process, or give this one another name."
         )
 
     def _arguments(self) -> dict[str, Any]:
@@ -318,6 +492,22 @@ class PostgresEngine:
                 self._drop()
 
 
+_HOLDERS = (
+    "SELECT application_name, host(client_addr) AS address, backend_start "
+    "FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND granted "
+)
+_HOLDER = (
+    f"{_HOLDERS} AND classid = {_MARK} AND objsubid = 2 "
+    "AND objid = (hashtext(current_schema())::bigint & 4294967295)::oid LIMIT 1"
+)
+_HOLDER_OF_NAME = (
+    f"{_HOLDERS} AND objsubid = 1 "
+    f"AND ((classid::bigint << 32) | objid::bigint) = {_NODE_KEY} LIMIT 1"
+)
+"""Finds the process that holds the lock on a name. PostgreSQL shows the two halves of its key."""
+
+
 async def _nothing_to_reset(connection: Connection) -> None:
     """Do nothing, since a read leaves no state in the connection. By default asyncpg sends a reset
     statement after each read."""
@@ -327,8 +517,10 @@ _STOPPING = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
 )
-"""Errors of a stopping server. They mean that the statement did not run."""
+"""Errors of a server that ends a connection: because the server stops, or because a node did
+nothing in a transaction. They mean that the transaction is rolled back."""
 
 
 def _translated(error: Exception) -> StoreError:

@@ -141,6 +141,10 @@ class PromptRepository:
         """Forget which parts are stored. The caller has deleted some of them."""
         self._stored.clear()
 
+    async def forget_stored_elsewhere(self, _: str = "") -> None:
+        """Forget which parts are stored, because another process has deleted some."""
+        self.forget_stored()
+
 
 def _insert(name: str, part: PromptPart, now: float) -> SqlStatement:
     return SqlStatement(

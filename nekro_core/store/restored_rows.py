@@ -27,6 +27,10 @@ class SettledRows:
     waiting: int
 
 
+_OF_MONITORING = ("alert", "probe", "process")
+"""The kinds of rows of ``waiting`` that the bot writes about itself."""
+
+
 class RestoredRows:
     """The changes to a restored database. No bot may use the database meanwhile."""
 
@@ -40,7 +44,8 @@ class RestoredRows:
           probably sent later. It is not sent by itself, and the operator may resend it.
         - A turn that ran ends as ``given_up``; it was probably finished later.
         - All messages of people count as handled, for the same reason.
-        - Questions and tasks that waited are deleted. The bot would report them as interrupted.
+        - Questions and tasks that waited are deleted. The bot would report them as interrupted. So
+          are alerts, and the note that the bot ran, which would count as a crash.
         """
         marks = ", ".join("?" * len(_UNFINISHED))
         results = await self._database.write(
@@ -65,10 +70,14 @@ class RestoredRows:
                 "WHERE messages.chat_key = chats.chat_key) WHERE handled_seq < (SELECT MAX(seq) "
                 "FROM messages WHERE messages.chat_key = chats.chat_key)"
             ),
+            SqlStatement(
+                f"DELETE FROM waiting WHERE kind IN ({', '.join('?' * len(_OF_MONITORING))})",
+                _OF_MONITORING,
+            ),
             SqlStatement("DELETE FROM waiting RETURNING id"),
         )
         return SettledRows(
-            deliveries=len(results[1]), turns=len(results[3]), waiting=len(results[5])
+            deliveries=len(results[1]), turns=len(results[3]), waiting=len(results[6])
         )
 
     async def move_media(self, before: str, after: str) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from nekro_core.store.engine import DatabaseEngine
 from nekro_core.store.search_triggers import TRIGGER_FUNCTION
+from nekro_core.store.upgrade import APP
 
 _MIGRATIONS = "tortoise_migrations"
 
@@ -25,6 +26,14 @@ async def own_tables(engine: DatabaseEngine) -> Sequence[str]:
         if issubclass(each, Model) and each is not Model
     }
     return sorted({row["table_name"] for row in rows} & {*own, _MIGRATIONS})
+
+
+async def newest_own_migration(engine: DatabaseEngine) -> str:
+    """Return the name of the newest migration of the bot's tables. Raises `StoreUnavailable`."""
+    rows = await engine.read(
+        f"SELECT COALESCE(MAX(name), '') AS name FROM {_MIGRATIONS} WHERE app = ?", (APP,)
+    )
+    return str(rows[0]["name"])
 
 
 async def drop_tables(engine: DatabaseEngine, tables: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ from anyio import to_thread
 
 from nekro_core.chat import ChatKey
 from nekro_core.store.database import Database, InsertStatement, Row, SqlStatement
+from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.store.search_blocks import (
     BLOCK,
     VECTOR_BYTES,
@@ -378,14 +379,16 @@ class SearchIndexRepository:
         for each in merged:
             await self._delete(each)
 
-    async def delete_unfinished(self) -> None:
-        """Delete segments that a crash left half written or half deleted."""
+    async def delete_unfinished(self, chats: ChatScope = every_chat) -> None:
+        """Delete segments of some chats that a crash left half written or half deleted. No other
+        process may index these chats."""
         async with self.writing:
             rows = await self._database.read(
                 f"SELECT {', '.join(_SEGMENT.columns)} FROM search_segments WHERE level < 0"
             )
             for row in rows:
-                await self._delete(_segment_of(row))
+                if chats(ChatKey.parse(row["chat_key"])):
+                    await self._delete(_segment_of(row))
 
     async def store_vectors(
         self, chat_key: ChatKey, number: int, vectors: bytes, *, removals: int
@@ -551,6 +554,12 @@ class SearchIndexRepository:
         )
 
     async def _next_id(self) -> int:
+        if self._database.shared:
+            # Other processes add segments of other chats at the same time. The sequence of the
+            # messages gives no number twice. Its numbers are above all ids of segments, because
+            # there are far fewer segments than messages.
+            (row,) = await self._database.read("SELECT nextval('messages_seq_seq') AS id")
+            return int(row["id"])
         (row,) = await self._database.read(
             "SELECT COALESCE(MAX(id), 0) + 1 AS id FROM search_segments"
         )

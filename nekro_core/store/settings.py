@@ -35,6 +35,11 @@ class StoreSettings(LiveSettings):
     """Maximum wait in seconds while another program (a backup, a shell) has the SQLite file
     locked."""
 
+    node: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9._-]*$")
+    """Name of this process, for example worker-1, if several processes of the bot share a
+    PostgreSQL database. Each process needs another name. Empty: this process has the database for
+    itself."""
+
     copies: int = Field(default=3, ge=1, le=50)
     """Number of old SQLite files that are kept. Each migration keeps the file from before it."""
 

@@ -12,7 +12,15 @@ import aiosqlite
 import anyio
 from anyio import to_thread
 
-from nekro_core.store.engine import Bound, Rows, Value, explain
+from nekro_core.store.engine import (
+    NOTHING_REQUIRED,
+    Bound,
+    Required,
+    Rows,
+    Value,
+    check_rows,
+    explain,
+)
 from nekro_core.store.errors import StoreError, StoreUnavailable, UniqueConflict
 from nekro_core.store.guest_queries import GuestQuery
 from nekro_core.store.guest_sqlite import select_in_file
@@ -26,6 +34,7 @@ class SqliteEngine:
 
     dialect = "sqlite"
     takes_nul = True
+    shared = False
 
     def __init__(self, connection: aiosqlite.Connection, path: str) -> None:
         self._connection = connection
@@ -66,17 +75,24 @@ class SqliteEngine:
         with _Translated():
             return await to_thread.run_sync(select_in_file, self._path, query)
 
-    async def commit(self, statements: Sequence[Bound]) -> list[Rows]:
+    async def commit(
+        self, statements: Sequence[Bound], required: Required = NOTHING_REQUIRED
+    ) -> list[Rows]:
         """See `DatabaseEngine.commit`."""
         with _Translated():
-            if len(statements) == 1:
+            if len(statements) == 1 and not required:
                 # A single statement does not need an explicit transaction.
                 ((sql, values),) = statements
                 return [await self.read(sql, values)]
             # All statements go into the connection's thread in one call, because a call for each
             # statement would take longer.
             async with self._turn:
-                return await _in_thread(self._connection, partial(_transact, statements))
+                work = partial(_transact, statements, required)
+                return await _in_thread(self._connection, work)
+
+    async def listen(self, _told: Callable[[str], None], _begun: Callable[[], None], /) -> None:
+        """See `DatabaseEngine.listen`."""
+        raise StoreUnavailable("a SQLite file tells nobody of changes: one process uses it")
 
     async def newest_seq(self, table: str) -> int:
         """See `DatabaseEngine.newest_seq`."""
@@ -93,12 +109,16 @@ class SqliteEngine:
         await self.read("PRAGMA wal_checkpoint(TRUNCATE)", ())
 
 
-def _transact(statements: Sequence[Bound], connection: sqlite3.Connection) -> list[Rows]:
+def _transact(
+    statements: Sequence[Bound], required: Required, connection: sqlite3.Connection
+) -> list[Rows]:
     """Run all statements in one transaction. If one fails, none is carried out. The transaction is
     ended in both cases."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         results: list[Rows] = [connection.execute(*each).fetchall() for each in statements]
+        for position in required:
+            check_rows(required, position, results[position])
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:

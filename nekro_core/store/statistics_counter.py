@@ -1,9 +1,10 @@
 """Counts messages, turns and requests, a slice at a time, for the rows of the statistics.
 
 The new counts are stored in the same transaction as the information which rows were counted. So a
-row is never counted twice, even if the process is killed. Rows from before the statistics existed
-are counted in the same way as new rows. Storing a message or ending a turn does not wait for the
-counting: new rows are in the statistics within a few seconds.
+row is never counted twice, even if the process is killed. If several processes share the database,
+each counts. Two may count the same slice, but only the first can store its counts. Rows from before
+the statistics existed are counted in the same way as new rows. Storing a message or ending a turn
+does not wait for the counting: new rows are in the statistics within a few seconds.
 """
 
 from collections import defaultdict
@@ -12,9 +13,9 @@ from collections.abc import Callable
 import anyio
 from loguru import logger
 
-from nekro_core.store.database import Database, Row, Rows, SqlStatement, upsert
-from nekro_core.store.errors import StoreError
-from nekro_core.store.messages import MessageRepository
+from nekro_core.store.database import Database, Row, Rows, SqlStatement, WriteGuard
+from nekro_core.store.errors import GuardFailed, StoreError
+from nekro_core.store.messages import ABOVE_ALL, MessageRepository
 from nekro_core.store.statistic_rows import Dimension, Increments, LatencyMeasure, Subject, Sums
 
 _MESSAGES = 200
@@ -24,9 +25,16 @@ _USES = 300
 _SETTLED_S = 2.0
 """A message gets its number a moment before it is stored. So a message is counted only after this
 many seconds. By then, all messages with smaller numbers are stored too."""
+_SHARED_SETTLED_S = 10.0
+"""In a shared database, a request is counted only after this many seconds. By then, each
+transaction that had begun before it is over: a process that stops in one loses its connection after
+2 s."""
 _ROUND_S = 5.0
 _PAUSE_S = 0.02
 _AFTER_FAULT_S = 60.0
+ERASURES = "erasures"
+"""The name of the row of ``counted`` that has the number of erasures. Only a shared database has
+it."""
 _GOOD_STOPS = frozenset({"finished", "stopped", "recalled", "too_old", "switched_off"})
 """Reasons for the end of a turn that are not errors."""
 
@@ -41,11 +49,14 @@ class StatisticsCounter:
         self._messages = messages
         self._clock = clock
         self._counted: dict[str, int] = {}
+        self._nobody_erased: tuple[WriteGuard, ...] = ()
         self.pause = anyio.Lock()
         """Hold this lock to remove a person from the rows. While the lock is held, nothing is
         counted. So the person is not written into the statistics again."""
         self._settled = self._given = messages.last_seq
         self._given_at = clock()
+        self._settled_uses = self._newest_use = 0
+        self._newest_use_at = clock()
 
     async def follow(self) -> None:
         """Count until cancelled."""
@@ -64,9 +75,37 @@ class StatisticsCounter:
         if there may be more rows to count. Raises `StoreError`; the rows that were not counted
         because of the error are counted by a later call."""
         async with self.pause:
-            messages = await self._count_messages(_MESSAGES * times)
-            turns = await self._count_turns(_TURNS * times)
-            return await self._count_uses(_USES * times) or messages or turns
+            try:
+                await self._look_at_erasures()
+                messages = await self._count_messages(_MESSAGES * times)
+                turns = await self._count_turns(_TURNS * times)
+                return await self._count_uses(_USES * times) or messages or turns
+            except GuardFailed:
+                # Another process has counted these rows, or has erased a person from them. Read
+                # again what was counted.
+                self._counted.clear()
+                return True
+
+    async def _look_at_erasures(self) -> None:
+        """In a shared database, note how many erasures there were before the rows are read. If
+        there was another one when the counts are stored, they may contain the erased person, so the
+        transaction is refused. An erasure that begins later waits for the transaction."""
+        if not self._database.shared:
+            return
+        sql = "SELECT through FROM counted WHERE name = ?"
+        rows = await self._database.read(sql, ERASURES)
+        if not rows:
+            await self._database.write(
+                SqlStatement(
+                    "INSERT INTO counted (name, through) VALUES (?, 0) ON CONFLICT DO NOTHING",
+                    (ERASURES,),
+                )
+            )
+            rows = await self._database.read(sql, ERASURES)
+        unchanged = SqlStatement(
+            f"{sql} AND through = ? FOR SHARE", (ERASURES, int(rows[0]["through"]))
+        )
+        self._nobody_erased = (WriteGuard(unchanged),)
 
     async def backlog(self) -> int:
         """Return the approximate number of messages and turns that are not counted yet. It is large
@@ -84,20 +123,43 @@ class StatisticsCounter:
         return self._counted[table]
 
     async def _note(self, table: str, through: int, increments: Increments) -> None:
-        noted = upsert("counted", {"name": table, "through": through}, key=("name",))
-        await self._database.write(*increments.statements(), noted)
+        noted = SqlStatement(
+            "INSERT INTO counted (name, through) VALUES (?, ?) ON CONFLICT (name) DO UPDATE "
+            "SET through = excluded.through WHERE counted.through = ? RETURNING name",
+            (table, through, await self._through(table)),
+        )
+        await self._database.write(
+            *increments.statements(), guards=(WriteGuard(noted), *self._nobody_erased)
+        )
         self._counted[table] = through
 
-    def _settle(self) -> int:
-        """Return the highest message number that was given out at least `_SETTLED_S` ago."""
+    async def _settle(self) -> int:
+        """Return the highest message number that was given out at least `_SETTLED_S` ago. In a
+        shared database, messages get their numbers when they are stored, so there is no wait."""
+        if self._database.shared:
+            return await self._messages.newest_seq()
         now = self._clock()
         if abs(now - self._given_at) >= _SETTLED_S:
             self._settled, self._given = self._given, self._messages.last_seq
             self._given_at = now
         return self._settled
 
+    async def _settle_uses(self) -> int:
+        """Return the highest id of a request below which no row can appear later. In a shared
+        database, a transaction of another process may still be under way."""
+        if not self._database.shared:
+            return ABOVE_ALL
+        now = self._clock()
+        if abs(now - self._newest_use_at) >= _SHARED_SETTLED_S:
+            self._settled_uses, self._newest_use_at = self._newest_use, now
+            (row,) = await self._database.read(
+                "SELECT COALESCE(MAX(id), 0) AS newest FROM model_uses"
+            )
+            self._newest_use = int(row["newest"])
+        return self._settled_uses
+
     async def _count_messages(self, limit: int) -> bool:
-        settled, through = self._settle(), await self._through("messages")
+        settled, through = await self._settle(), await self._through("messages")
         if settled <= through:
             return False
         rows = await self._database.read(
@@ -141,9 +203,12 @@ class StatisticsCounter:
         first = {row["turn_id"]: row["first"] for row in sent}
         for turn in turns:
             _count_turn(increments, turn, of_turn[turn["id"]], first.get(turn["id"]))
+        counted = SqlStatement(
+            f"UPDATE turns SET counted = ? WHERE id IN ({marks}) AND counted = ? RETURNING id",
+            (True, *ids, False),
+        )
         await self._database.write(
             *increments.statements(),
-            SqlStatement(f"UPDATE turns SET counted = ? WHERE id IN ({marks})", (True, *ids)),
             *(
                 SqlStatement(
                     "UPDATE turns SET first_words = ? WHERE id = ?",
@@ -152,13 +217,17 @@ class StatisticsCounter:
                 for turn in turns
                 if turn["id"] in first
             ),
+            guards=(WriteGuard(counted, rows=len(ids)), *self._nobody_erased),
         )
         return len(turns) == limit
 
     async def _count_uses(self, limit: int) -> bool:
         through = await self._through("model_uses")
         rows = await self._database.read(
-            "SELECT * FROM model_uses WHERE id > ? ORDER BY id LIMIT ?", through, limit
+            "SELECT * FROM model_uses WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
+            through,
+            await self._settle_uses(),
+            limit,
         )
         if not rows:
             return False

@@ -10,7 +10,9 @@ from anyio.abc import TaskStatus
 
 from nekro_core.chat import ChatKey
 from nekro_core.store.audit import AuditRepository
+from nekro_core.store.changes import ChangeFeed, ChangeTopic
 from nekro_core.store.chat_list import ChatListRepository
+from nekro_core.store.condition import StoreCondition
 from nekro_core.store.console_logins import ConsoleSessionRepository, ConsoleTokenRepository
 from nekro_core.store.console_people import ConsolePeopleRepository
 from nekro_core.store.database import Database
@@ -26,8 +28,15 @@ from nekro_core.store.memory_summaries import SummaryRepository
 from nekro_core.store.message_search import MessageSearch
 from nekro_core.store.messages import MessageRepository
 from nekro_core.store.model_uses import ModelUseRepository
+from nekro_core.store.partitions import PartitionRepository
 from nekro_core.store.pending import WaitingRepository
-from nekro_core.store.people import AccountRepository, ChatRepository, UserRepository
+from nekro_core.store.people import (
+    AccountRepository,
+    ChatRepository,
+    UserRepository,
+    accounts_of,
+    chat_names,
+)
 from nekro_core.store.person_eraser import PersonEraser
 from nekro_core.store.plugin_data import PluginDataRepository
 from nekro_core.store.prompt_eraser import PromptEraser
@@ -41,11 +50,13 @@ from nekro_core.store.settings import StoreSettings
 from nekro_core.store.statistics import StatisticsRepository
 from nekro_core.store.statistics_counter import StatisticsCounter
 from nekro_core.store.timers import TimerRepository
+from nekro_core.store.transfer_rows import TransferRows
 from nekro_core.store.turn_log import TurnLogRepository
 from nekro_core.store.turn_trace import TurnTraceRepository
 from nekro_core.store.turns import TurnRepository
 from nekro_core.store.upgrade_notes import UpgradeNotes
 from nekro_core.store.values import Account
+from nekro_core.system.background_tasks import background_tasks
 
 
 class Store:
@@ -63,6 +74,8 @@ class Store:
         chat_names: dict[ChatKey, str],
         clock: Callable[[], float],
     ) -> None:
+        self.changes = ChangeFeed(database)
+        self.partitions = PartitionRepository(database, clock=clock)
         self.messages = MessageRepository(database, last_seq=last_seq)
         self.decisions = DecisionRepository(database)
         self.accounts = AccountRepository(database, accounts=accounts, clock=clock)
@@ -82,12 +95,13 @@ class Store:
         self.model_uses = ModelUseRepository(database)
         self.waiting = WaitingRepository(database)
         self.audit = AuditRepository(database, clock=clock)
-        self.documents = DatabaseDocuments(database, clock=clock)
+        self.documents = DatabaseDocuments(database, clock=clock, changes=self.changes)
         self.retention = RowRetention(database)
         self.console_people = ConsolePeopleRepository(database)
         self.console_sessions = ConsoleSessionRepository(database)
         self.console_tokens = ConsoleTokenRepository(database)
         self.restored = RestoredRows(database)
+        self.transfer = TransferRows(database, chats=self.chats, messages=self.messages)
         self.statistics = StatisticsRepository(database, clock)
         self.statistics_counter = StatisticsCounter(database, self.messages, clock)
         self.chat_list = ChatListRepository(
@@ -98,6 +112,7 @@ class Store:
             clock=clock,
         )
         self.kept = KeptRepository(database)
+        self.condition = StoreCondition(database)
         self.notes = NoteRepository(database)
         self.summaries = SummaryRepository(database)
         self.memory_chats = MemoryChatRepository(database)
@@ -114,6 +129,13 @@ class Store:
             search=self.search_index,
             memory=MemoryEraser(database),
         )
+        listen = self.changes.listen
+        listen(ChangeTopic.ACCOUNTS, self.accounts.read_again)
+        listen(ChangeTopic.CHATS, self.chats.read_name)
+        listen(ChangeTopic.DOCUMENTS, self.documents.forget_listing)
+        listen(ChangeTopic.ERASED, self.chats.forget_all)
+        listen(ChangeTopic.ERASED, self.users.forget_all)
+        listen(ChangeTopic.ERASED, self.prompts.forget_stored_elsewhere)
 
     @classmethod
     @asynccontextmanager
@@ -130,6 +152,9 @@ class Store:
         ``asyncpg://user:password@host:5432/name``. Leaving the block commits the queued writes and
         closes the database. Several stores can be open in one process.
 
+        If the settings have a ``node``, other nodes can open the database too. It must be on a
+        PostgreSQL server.
+
         Raises `DatabaseTooNew`, `MigrationFailed`, `StoreUnavailable`, and on PostgreSQL
         `DatabaseInUse`. For a SQLite file the caller must hold a `DataFolderLock`.
         """
@@ -144,7 +169,11 @@ class Store:
                     # has begun is finished.
                     database = await tasks.start(_keep, url, settings, clock)
                 try:
-                    yield await cls._load(database, clock)
+                    store = await cls._load(database, clock)
+                    async with background_tasks() as followers:
+                        if database.shared:
+                            followers.start_soon(store.changes.follow, name="changes of others")
+                        yield store
                 finally:
                     database.close()
             except Exception as error:  # noqa: BLE001 (raised again below)
@@ -158,22 +187,11 @@ class Store:
         # SQLite and PostgreSQL remember the highest number even if its row was deleted, so no
         # number is used twice.
         last_seq = max(newest["seq"], await database.newest_seq("messages"))
-        rows = await database.read("SELECT adapter, account, instance, bound FROM accounts")
-        accounts = [
-            Account(
-                adapter=row["adapter"],
-                account=row["account"],
-                instance=row["instance"],
-                bound=row["bound"],
-            )
-            for row in rows
-        ]
-        named = await database.read("SELECT chat_key, name FROM chats WHERE name <> ''")
         return cls(
             database,
             last_seq=last_seq,
-            accounts=accounts,
-            chat_names={ChatKey.parse(row["chat_key"]): row["name"] for row in named},
+            accounts=await accounts_of(database),
+            chat_names=await chat_names(database),
             clock=clock,
         )
 

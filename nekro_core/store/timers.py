@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 from nekro_core.chat import ChatKey
-from nekro_core.store.database import Database, Row, SqlStatement, upsert
+from nekro_core.store.changes import ChangeTopic, announcement
+from nekro_core.store.database import Database, Row, SqlStatement, WriteGuard, upsert
+from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.store.values import TimerRow
 
 
@@ -14,19 +16,52 @@ class TimerRepository:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def all(self) -> list[TimerRow]:
-        """Get all rows, oldest first."""
+    async def all(self, chats: ChatScope = every_chat) -> list[TimerRow]:
+        """Get the rows of some chats, oldest first."""
         rows = await self._database.read("SELECT * FROM timers ORDER BY id")
-        return [_row_of(row) for row in rows]
+        return [found for found in map(_row_of, rows) if chats(found.chat_key)]
+
+    async def get(self, timer_id: str) -> TimerRow | None:
+        """Get one row; None if there is none."""
+        rows = await self._database.read("SELECT * FROM timers WHERE timer_id = ?", timer_id)
+        return _row_of(rows[0]) if rows else None
 
     async def put(self, row: TimerRow, *, replaced: Sequence[str] = ()) -> None:
         """Insert or replace a row, and delete the rows of the ids in ``replaced``, in one
         transaction. The write is queued before the first await."""
-        await self._database.write(*(self.forgotten(each) for each in replaced), self.kept(row))
+        await self._database.write(
+            *(self.forgotten(each) for each in replaced), self.kept(row), *self.told(row.timer_id)
+        )
 
     async def delete(self, *timer_ids: str) -> None:
         """Delete rows."""
-        await self._database.write(*(self.forgotten(each) for each in timer_ids))
+        told = (statement for each in timer_ids for statement in self.told(each))
+        await self._database.write(*(self.forgotten(each) for each in timer_ids), *told)
+
+    def told(self, timer_id: str) -> list[SqlStatement]:
+        """Return the statements that tell other processes of a changed timer."""
+        return announcement(self._database, ChangeTopic.TIMERS, timer_id)
+
+    @staticmethod
+    def claim(before: TimerRow, after: TimerRow) -> WriteGuard:
+        """Return the condition of a due time's report: the row is still ``before``. If it is, it
+        becomes ``after``. So of several processes only one reports a due time, and none reports a
+        timer that another process has changed or deleted."""
+        return WriteGuard(
+            SqlStatement(
+                "UPDATE timers SET state = ?, due = ?, told_due = ?, record_seq = ? "
+                "WHERE timer_id = ? AND state = ? AND due = ? RETURNING timer_id",
+                (
+                    after.state,
+                    after.due,
+                    after.told_due,
+                    after.record_seq,
+                    before.timer_id,
+                    before.state,
+                    before.due,
+                ),
+            )
+        )
 
     @staticmethod
     def kept(row: TimerRow) -> SqlStatement:

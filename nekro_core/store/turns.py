@@ -9,6 +9,7 @@ from nekro_core.store.database import Database, Row, Rows, SqlStatement, Value
 from nekro_core.store.decisions import MessageDecision, decided_statement
 from nekro_core.store.errors import StoreError, TurnRunning
 from nekro_core.store.messages import INSERT, record_of
+from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.store.values import PRICED, Step, TurnFilter, TurnRow, UnansweredMessages, Usage
 
 _COLUMNS = (
@@ -172,18 +173,23 @@ class TurnRepository:
             handled,
         )
 
-    async def interrupted(self) -> list[TurnRow]:
-        """Get the turns that a dead process did not end, oldest first. Call it before the first
-        turn begins."""
+    async def interrupted(self, chats: ChatScope = every_chat) -> list[TurnRow]:
+        """Get the turns of some chats that a dead process did not end, oldest first. Call it before
+        the first turn of these chats begins."""
         rows = await self._database.read(f"{_SELECT} WHERE running_chat IS NOT NULL ORDER BY id")
-        return [_turn(row) for row in rows]
+        return [turn for turn in map(_turn, rows) if chats(turn.chat_key)]
 
     async def unanswered(
-        self, *, since: float, limit_per_person: int = 100
+        self,
+        *,
+        since: float,
+        limit_per_person: int = 100,
+        chats: ChatScope = every_chat,
     ) -> list[UnansweredMessages]:
-        """Get the messages that are not marked as handled and that no turn of their sender has
-        seen. Only messages whose platform time is ``since`` or later are returned. Lines that the
-        system wrote to the agent are included. Lines of timers are included even if they are older.
+        """Get the messages of some chats that are not marked as handled and that no turn of their
+        sender has seen. Only messages whose platform time is ``since`` or later are returned. Lines
+        that the system wrote to the agent are included. Lines of timers are included even if they
+        are older.
 
         Records that an interrupted turn has seen, or that woke it, count as seen, because that turn
         is resumed or closed. Of each person in each chat only the newest ``limit_per_person``
@@ -221,11 +227,12 @@ class TurnRepository:
                 records[chat].append(record_of(row))
         return [
             UnansweredMessages(
-                chat_key=ChatKey.parse(chat),
+                chat_key=chat_key,
                 handled_seq=handled[chat],
                 records=tuple(reversed(found)),
             )
             for chat, found in reversed(records.items())
+            if chats(chat_key := ChatKey.parse(chat))
         ]
 
     async def get(self, turn_id: int) -> TurnRow | None:

@@ -7,15 +7,22 @@ from heapq import heappop, heappush
 import anyio
 
 from nekro_core.store import SqlStatement, Store, StoreError, TimerRow
+from nekro_core.store.database import WriteGuard
+from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.timers.due import ACTIVE, OVER
 
 
 class TimerRows:
     """The timers' rows, in memory and in the store. A change is visible at once, and is stored when
-    the call returns. If it cannot be stored (`StoreError`), it is undone."""
+    the call returns. If it cannot be stored (`StoreError`), it is undone.
 
-    def __init__(self, store: Store) -> None:
+    Other processes that share the database may change rows too. `read_again` takes over their
+    changes. Rows of chats that are not in ``chats`` are left out.
+    """
+
+    def __init__(self, store: Store, chats: ChatScope = every_chat) -> None:
         self._store = store
+        self._chats = chats
         self._rows: dict[str, TimerRow] = {}
         self._queue: list[tuple[float, str]] = []
         self.news = anyio.Event()
@@ -27,8 +34,24 @@ class TimerRows:
 
     async def load(self) -> None:
         """Load the timers that an earlier process stored."""
-        for row in await self._store.timers.all():
+        for row in await self._store.timers.all(self._chats):
             if row.state != OVER:
+                self.put(row)
+
+    async def read_again(self, timer_id: str) -> None:
+        """Replace the row in memory by the row in the store. For an empty id, replace all rows."""
+        if timer_id:
+            found = await self._store.timers.get(timer_id)
+            if found is None or found.state == OVER or not self._chats(found.chat_key):
+                self._rows.pop(timer_id, None)
+            elif found != self._rows.get(timer_id):
+                self.put(found)
+            return
+        rows = await self._store.timers.all(self._chats)
+        for gone in self._rows.keys() - {row.timer_id for row in rows}:
+            del self._rows[gone]
+        for row in rows:
+            if row != self._rows.get(row.timer_id):
                 self.put(row)
 
     def get(self, timer_id: str) -> TimerRow | None:
@@ -82,6 +105,14 @@ class TimerRows:
         now = self._rows.get(row.timer_id)
         if now is row or (now is None and row.state == OVER):
             self.put(before)
+
+    def claim(self, before: TimerRow, after: TimerRow) -> WriteGuard:
+        """See `TimerRepository.claim`."""
+        return self._store.timers.claim(before, after)
+
+    def told(self, timer_id: str) -> list[SqlStatement]:
+        """See `TimerRepository.told`."""
+        return self._store.timers.told(timer_id)
 
     def next_due(self) -> float | None:
         """Return the next due time in the queue. If its timer was changed or deleted, this may be

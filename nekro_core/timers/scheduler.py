@@ -2,8 +2,9 @@
 
 A due timer adds a system line to its chat, and the chat's agent answers the line. The line and the
 timer's changed row are written in one transaction. The line has a unique key, which is made of the
-timer's id and the due time. So each due time is reported exactly once, even if the process dies at
-any moment. If the agent has not answered a line before a restart, it answers the line after the
+timer's id and the due time, and the transaction needs the row to be unchanged. So each due time is
+reported exactly once, even if the process dies at any moment, or if several processes share the
+database. If the agent has not answered a line before a restart, it answers the line after the
 restart. It does the same with people's messages.
 """
 
@@ -15,7 +16,8 @@ import anyio
 from loguru import logger
 
 from nekro_core.chat import ChatKey
-from nekro_core.store import SqlStatement, Store, StoreUnavailable, TimerRow
+from nekro_core.store import GuardFailed, SqlStatement, Store, StoreUnavailable, TimerRow
+from nekro_core.store.database import WriteGuard
 from nekro_core.timers.due import RECURRING, after_firing, due_text, rescheduled
 from nekro_core.timers.rows import TimerRows
 
@@ -37,8 +39,10 @@ class TimerNoteWriter(Protocol):
         to_bot: bool,
         unique_id: str,
         beside: Callable[[int], Sequence[SqlStatement]],
+        guards: Callable[[int], Sequence[WriteGuard]],
     ) -> object:
-        """See `Inbox.note`. If it raises `StoreUnavailable`, nothing was written."""
+        """See `Inbox.note`. If it raises `StoreUnavailable` or `GuardFailed`, nothing was
+        written."""
 
 
 class TimerScheduler:
@@ -120,10 +124,14 @@ class TimerScheduler:
             return  # The row was changed or deleted a moment ago.
         told = after_firing(row, now)
 
-        def beside(seq: int) -> tuple[SqlStatement, ...]:
+        def claim(seq: int) -> tuple[WriteGuard]:
             nonlocal told
             told = replace(told, record_seq=seq)
-            return self._rows.put(told), self._store.timers.sweep_statement()
+            self._rows.put(told)
+            return (self._store.timers.claim(row, told),)
+
+        def beside(_: int) -> tuple[SqlStatement, ...]:
+            return self._store.timers.sweep_statement(), *self._store.timers.told(row.timer_id)
 
         try:
             await self._inbox.note(
@@ -132,9 +140,14 @@ class TimerScheduler:
                 to_bot=True,
                 unique_id=f"timer:{row.timer_id}:{row.due:.3f}",
                 beside=beside,
+                guards=claim,
             )
         except StoreUnavailable:
             self._rows.take_back(told, row)
             raise
+        except GuardFailed:
+            # Another process has changed, deleted or reported the timer.
+            await self._rows.read_again(row.timer_id)
+            return
         again = "again and again" if row.kind == RECURRING else "once"
         logger.info("{}: timer {} was due ({})", row.chat_key, row.timer_id, again)

@@ -10,7 +10,9 @@ from typing import Any, Self
 import anyio
 
 from nekro_core.chat import ChatKey
-from nekro_core.store import SqlStatement, Store, StoreError, TimerRow
+from nekro_core.store import ChangeTopic, GuardFailed, Store, StoreError, TimerRow
+from nekro_core.store.database import WriteGuard
+from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.errors import NekroError
 from nekro_core.timers.due import (
@@ -85,10 +87,13 @@ class TimerService:
         *,
         timezone: str = "",
         wall: Callable[[], float],
+        chats: ChatScope = every_chat,
     ) -> AsyncIterator[Self]:
-        """Load the stored timers. ``wall`` returns seconds since 1970."""
+        """Load the stored timers. ``wall`` returns seconds since 1970. ``chats`` says of which
+        chats this process reports the timers; when its answers change, call `read_again`."""
         settings = settings or TimerSettings()
-        rows = TimerRows(store)
+        rows = TimerRows(store, chats)
+        store.changes.listen(ChangeTopic.TIMERS, rows.read_again)
         await rows.load()
         watch = TimerScheduler(rows, store, inbox, look_s=settings.look_s, wall=wall)
         await watch.mend()
@@ -101,6 +106,10 @@ class TimerService:
         async with background_tasks() as tasks:
             tasks.start_soon(live, name="timers")
             yield timers
+
+    async def read_again(self) -> None:
+        """Read all timers from the store again. Raises `StoreUnavailable`."""
+        await self._rows.read_again("")
 
     def now(self) -> float:
         """Return seconds since 1970 by the clock that timers use."""
@@ -226,10 +235,11 @@ class TimerService:
         row = self._recurring(timer_id)
         reported = row
 
-        def beside(seq: int) -> tuple[SqlStatement]:
+        def claim(seq: int) -> tuple[WriteGuard]:
             nonlocal reported
             reported = replace(row, record_seq=seq)
-            return (self._rows.put(reported),)
+            self._rows.put(reported)
+            return (self._rows.claim(row, reported),)
 
         try:
             await self._inbox.note(
@@ -237,8 +247,14 @@ class TimerService:
                 due_text(replace(row, due=0.0), self._wall()),
                 to_bot=True,
                 unique_id=f"timer:{timer_id}:now:{uuid.uuid4().hex}",
-                beside=beside,
+                beside=lambda _: self._rows.told(timer_id),
+                guards=claim,
             )
+        except GuardFailed:
+            await self._rows.read_again(timer_id)
+            raise TimerRefused(
+                f"the timer {timer_id!r} has changed at this moment: look at it, then try again"
+            ) from None
         except StoreError:
             self._rows.take_back(reported, row)
             raise

@@ -1,6 +1,7 @@
 """Rolls dice. The guide for plugin authors explains this plugin step by step."""
 
 import secrets
+from pathlib import Path
 
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
 from nekro_core.api.schemas import AgentCtx
@@ -19,6 +20,7 @@ plugin = NekroPlugin(
     SandboxMethodType.TOOL,
     name="roll_dice",
     description="Roll dice and post the result to the chat.",
+    examples=Path(__file__).with_name("examples") / "roll_dice.txt",
 )
 async def roll_dice(_ctx: AgentCtx, sides: int = 6, count: int = 1) -> int:
     """Roll dice and post the numbers to the chat.

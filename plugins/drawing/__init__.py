@@ -16,6 +16,8 @@ from .chart import InvalidChartData, draw_chart_png
 from .fonts import FontBook
 from .typeset import FontMissing
 
+_EXAMPLES = Path(__file__).with_name("examples")
+
 plugin = NekroPlugin(
     name="Drawing",
     module_name="drawing",
@@ -30,6 +32,7 @@ plugin = NekroPlugin(
     SandboxMethodType.BEHAVIOR,
     name="draw_card",
     description="Draw a picture with words on it and send it to the chat.",
+    examples=_EXAMPLES / "draw_card.txt",
 )
 async def draw_card(
     _ctx: AgentCtx,
@@ -144,6 +147,7 @@ async def draw_card(
     SandboxMethodType.BEHAVIOR,
     name="draw_chart",
     description="Draw a line, bar or pie chart from data and send it to the chat.",
+    examples=_EXAMPLES / "draw_chart.txt",
 )
 async def draw_chart(
     _ctx: AgentCtx,

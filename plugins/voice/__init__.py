@@ -1,5 +1,7 @@
 """Sends voice messages: a text becomes speech."""
 
+from pathlib import Path
+
 from nekro_core.api.plugin import NekroPlugin, SandboxMethodType, ToolFailure
 from nekro_core.api.schemas import AgentCtx
 from nekro_core.api.speech import SpeechError
@@ -18,6 +20,7 @@ plugin = NekroPlugin(
     SandboxMethodType.BEHAVIOR,
     name="send_tts_voice",
     description="Say something aloud: send a voice message to the chat.",
+    examples=Path(__file__).with_name("examples") / "send_tts_voice.txt",
 )
 async def send_tts_voice(
     _ctx: AgentCtx, text: str, voice: str | None = None, speed: float = 1.0

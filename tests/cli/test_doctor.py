@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.app.health import _adapters, examine
+from nekro_core.app.health import _adapters, _packages, examine
 from nekro_core.app.instance import instance_file
 from nekro_core.app.settings import Settings
 from nekro_core.operator.health import Finding
@@ -143,3 +143,25 @@ async def test_adapters_that_cannot_run_are_reported(folder: Path, write_env) ->
     assert len(said) == 2
     assert "[slack] fly is not known" in said[0]
     assert "no platform 'telegran'; did you mean telegram?" in said[1]
+
+
+class Packages:
+    """Packages of boxes in a given state."""
+
+    def __init__(self, *names: str, failure: str = "") -> None:
+        self.names = names
+        self.failure = failure
+        self.place = "a folder"
+
+    async def fetch(self) -> None:
+        raise AssertionError("the doctor fetches nothing")
+
+
+def test_packages_of_boxes_are_reported_with_the_reason_if_they_could_not_be_fetched() -> None:
+    there = _packages(Packages("numpy", "pandas"))
+    assert (there.ok, there.seen) == (True, "can import numpy, pandas")
+    failed = _packages(Packages(failure="no index; see that pip reaches it"))
+    assert (failed.ok, failed.remedy) == (False, "no index; see that pip reaches it")
+    missing = _packages(Packages())
+    assert missing.ok is None
+    assert "the running bot fetches them" in missing.seen

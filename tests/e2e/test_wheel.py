@@ -1,6 +1,11 @@
 """The wheel, installed outside the checkout, contains all of the bot and nothing else."""
 
+import asyncio
+import email
+import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -10,8 +15,10 @@ from pathlib import Path
 import anyio
 import httpx
 import pytest
+from packaging.specifiers import SpecifierSet
+from trove_classifiers import classifiers
 
-from tests.e2e.bot_process import ROOT, running_bot
+from tests.e2e.bot_process import ROOT, START_S, running_bot
 from tests.peers.scripted_model import ScriptedModelServer
 
 pytestmark = [pytest.mark.jail, pytest.mark.long]
@@ -56,6 +63,59 @@ def test_the_wheel_has_every_file_of_the_bot_and_no_test(wheel: Path) -> None:
     assert held == wanted
     assert "nekro_core/_builtin/adapters/web/static/nekro_chat.js" in held
     assert "nekro_core/_builtin/adapters/web/texts/ja.toml" in held
+
+
+def test_the_metadata_of_the_wheel_is_true(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (path,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(archive.read(path))
+    assert wheel.name == f"nekro_core-{metadata['Version']}-py3-none-any.whl"
+    assert metadata["License-Expression"] == "MIT"
+    assert metadata.get_all("License-File") == ["LICENSE"]
+    named = metadata.get_all("Classifier") or []
+    assert set(named) <= classifiers
+    prefix = "Programming Language :: Python :: 3."
+    versions = {each.removeprefix(prefix) for each in named if each.startswith(prefix)}
+    allowed = SpecifierSet(metadata["Requires-Python"])
+    assert versions == {str(n) for n in range(9, 20) if f"3.{n}" in allowed}
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert metadata["Version"] in changes
+
+
+def test_the_program_says_its_version(wheel: Path, environment: Path, tmp_path: Path) -> None:
+    said = subprocess.run(
+        [environment / "bin" / "nekro", "--version"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert said.stdout == f"nekro-core {wheel.name.split('-')[1]}\n"
+
+
+async def test_without_settings_the_data_folder_is_made_where_the_bot_is_started(
+    environment: Path, tmp_path: Path
+) -> None:
+    given = {name: value for name, value in os.environ.items() if name != "NEKRO_DATA_DIR"}
+    given |= {"PORT": "0", "NEKRO_EMBEDDED__DOWNLOAD": "false"}
+    with (tmp_path / "bot.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            *(environment / "bin" / "nekro", "run"), cwd=tmp_path, env=given, stdout=log, stderr=log
+        )
+    note = tmp_path / "data" / "running.json"
+    try:
+        with anyio.fail_after(START_S):
+            while not note.exists():
+                assert process.returncode is None, (tmp_path / "bot.log").read_text()
+                await anyio.sleep(0.05)
+        assert json.loads(note.read_text())["pid"] == process.pid
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+        await process.wait()
+    assert {each.name for each in tmp_path.iterdir()} == {"bot.log", "data"}
+    assert (tmp_path / "data").stat().st_mode & 0o077 == 0
+    assert process.returncode == 0
 
 
 def files(folder: str) -> set[str]:

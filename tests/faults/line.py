@@ -20,6 +20,8 @@ class Line:
         self.ends_before = b""
         """If this is not empty, the first connection in which these bytes arrive is cut, from
         whichever side they come. The bytes are not forwarded. This happens only once."""
+        self.freezes_before = b""
+        """If this is not empty, the line freezes when these bytes arrive. `thaw` forwards them."""
         self._to = to_port
         self._open = anyio.Event()
         self._open.set()
@@ -42,6 +44,11 @@ class Line:
     def freeze(self) -> None:
         """Forward nothing from now on, and close no connection."""
         self._open = anyio.Event()
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the line forwards nothing."""
+        return not self._open.is_set()
 
     def thaw(self) -> None:
         """Forward again, beginning with the bytes that were held back."""
@@ -76,6 +83,9 @@ class Line:
                 if self.ends_before and self.ends_before in data:
                     self.ends_before = b""
                     break
+                if self.freezes_before and self.freezes_before in data:
+                    self.freezes_before = b""
+                    self.freeze()
                 await self._open.wait()
                 await anyio.sleep(self.delay_s)
                 await sink.send(data)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 DECISIONS = ROOT / "docs/decisions"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 FORMS = ROOT / ".github/ISSUE_TEMPLATE"
-NOT_OURS = {"node_modules", "data", "dist", "__pycache__"}
+NOT_OURS = {"node_modules", "data", "dist", "site", "versions", "__pycache__"}
 """Folders that git does not have. Folders whose names begin with a dot are skipped, too."""
 
 _FENCED = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
@@ -211,7 +211,17 @@ def test_issue_forms_have_the_fields_that_github_requires(form: str) -> None:
         assert each["attributes"].get("value") or each["attributes"].get("label")
 
 
-NO_PATHS = (".ci/", "data/", "audio/", "video/", "multipart/", "secrets/", "dice_cup/", "copies/")
+NO_PATHS = (
+    ".ci/",
+    "data/",
+    "audio/",
+    "video/",
+    "multipart/",
+    "secrets/",
+    "dice_cup/",
+    "copies/",
+    "versions/",
+)
 """Some texts look like paths of the repository but are not. They begin with one of these: folders
 of a running bot, media types, and the plugin that a reader of the guide writes."""
 EXPLAINS_OLD_NAMES = {"CHANGELOG.md", "docs/decisions/0033-rooms-and-names.md"}
@@ -225,9 +235,10 @@ NOT_OF_OUR_CODE = {
     *("all_old", "egress.toml", "setup.py", "github__create_issue", "guild/channel", "your_bot"),
     *("adapters/NAME", "group_C024BE91L"),
     *("test_a_recalled_message_ends_the_turn",),
+    *("HAPROXY_IMAGE", "NAPCAT_IMAGE", "POSTGRES_IMAGE"),
 }
 """Names that other programs define (Linux, NoneBot, nginx, Discord, QQ, Synapse, numpy, pip), a
-file of a running bot, and examples."""
+file of a running bot, variables of compose.yaml, and examples."""
 
 NAMES_OF_LIBRARIES = {
     *("ByteReceiveStream", "ByteSendStream", "DirectoryPath", "FilePath", "on_ready"),

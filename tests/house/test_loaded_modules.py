@@ -43,7 +43,19 @@ OF_OTHERS = frozenset(
     {"docker", "mcp", "maibot_sdk", "pytest", "xllamacpp", "pandas", "openai", "anthropic"}
 )
 """Each of these modules is needed by a backend, a plugin or a model that few bots use."""
-LATER = OF_PAGES | OF_TEXTS | OF_MEDIA | OF_DATABASES | OF_SEARCHES | OF_OPERATORS | OF_OTHERS
+OF_MONITORING = frozenset({"prometheus_client", "opentelemetry.sdk"})
+"""These modules are needed when a program first reads the metrics, and to trace. FastAPI itself
+imports OpenTelemetry's small API, if it is installed."""
+LATER = (
+    OF_PAGES
+    | OF_TEXTS
+    | OF_MEDIA
+    | OF_DATABASES
+    | OF_SEARCHES
+    | OF_OPERATORS
+    | OF_OTHERS
+    | OF_MONITORING
+)
 
 OF_THE_BOT = frozenset(
     {"fastapi", "uvicorn", "httpx", "nekro_core.app.app", "nekro_core.agent.turn"}

@@ -26,6 +26,7 @@ from nekro_core.llm.gbnf import (
 from nekro_core.llm.grammar import MAX_CALLS, call_grammar, call_rules
 from nekro_core.tools.names import NamedTool
 from nekro_core.tools.tool import REQUIRED, Parameter, Tool, ToolKind
+from tests.llm.grammar_matcher import accepts
 
 
 async def _handler() -> None:
@@ -210,6 +211,21 @@ def test_every_text_of_the_grammar_is_valid_calls_with_the_right_types(
                 schema = dict(parameter.schema)
                 value = bound.arguments[parameter.name]
                 assert fits(value, schema, schema.get("$defs", {})), (value, schema)
+
+
+def test_the_first_call_can_be_restricted() -> None:
+    say, roll = a_tool("say"), a_tool("roll")
+    rules = call_rules([say, roll], max_calls=2, first={"roll"})
+    assert accepts(rules, "roll()\nsay()")
+    assert not accepts(rules, "say()\nroll()")
+    assert accepts(call_rules([say, roll], first={"unknown"}), "say()")
+
+
+def test_a_tool_with_two_schemas_accepts_both() -> None:
+    small, large = (a_tool("roll", a_parameter("sides", {"enum": [n]})) for n in (2, 6))
+    rules = call_rules([small, large])
+    assert accepts(rules, "roll(2)\nroll(6)")
+    assert not accepts(rules, "roll(3)")
 
 
 def test_a_recursive_schema_gives_a_finite_grammar() -> None:

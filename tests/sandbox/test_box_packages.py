@@ -6,7 +6,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.sandbox.box_packages import NAMES, BoxPackages, PackagesUnavailable
+from nekro_core.sandbox.box_packages import BoxPackages
+from nekro_core.sandbox.package_fetch import NAMES, PackagesUnavailable
 
 
 class Pip:
@@ -67,6 +68,27 @@ async def test_a_failure_of_pip_leaves_no_folder_and_says_what_to_do(tmp_path: P
     assert not list(folder.parent.glob(".*.fetching"))
     await wanted.fetch(Pip())
     assert wanted.names == NAMES
+
+
+async def test_why_a_fetch_failed_is_known_until_one_works(tmp_path: Path) -> None:
+    wanted = packages(tmp_path)
+    wanted.prepare()
+    assert wanted.failure == ""
+    with pytest.raises(PackagesUnavailable):
+        await wanted.fetch(Pip(1, "no index"))
+    in_another_process = packages(tmp_path)
+    assert "no index" in in_another_process.failure
+    await wanted.fetch(Pip())
+    assert in_another_process.failure == ""
+
+
+async def test_a_python_without_wheels_is_refused_before_pip_runs(tmp_path: Path) -> None:
+    pip = Pip()
+    wanted = BoxPackages(parent=tmp_path / "p", executable="/usr/bin/python3", version=(3, 9))
+    wanted.prepare()
+    with pytest.raises(PackagesUnavailable, match=r"for Python 3\.9, only for 3\.10 to 3\.13"):
+        await wanted.fetch(pip)
+    assert pip.commands == []
 
 
 async def test_two_bots_at_the_same_time_fetch_only_once(tmp_path: Path) -> None:

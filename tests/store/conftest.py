@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from nekro_core.chat import Author, ChatKey, Record, Sender, Text
-from nekro_core.store import Store
+from nekro_core.store import Store, StoreSettings
+from nekro_core.store.messages import with_final_seq
 from tests.peers.postgres import PostgresServer
 
 
@@ -72,4 +73,9 @@ async def say(
     said = record(store, text, key=key, **fields)
     unique = said.message_id or None
     await store.messages.add(said, unique_id=unique, before=store.chats.seen(key))
-    return said
+    return with_final_seq(said)
+
+
+def node(name: str) -> StoreSettings:
+    """The settings of a process that shares its database with others."""
+    return StoreSettings(node=name)

@@ -34,6 +34,7 @@ TRACES = (USER, NAME, WORDS)
 WHAT_BECOMES = {
     "accounts": "stays: it has no data of people",
     "upgrade_notes": "stays: it has no data of people",
+    "partition_owners": "stays: it has no data of people",
     "chats": "the row of a private chat is deleted",
     "users": "the person's rows are deleted",
     "messages": "the person's messages are deleted; other messages name nobody in their place",

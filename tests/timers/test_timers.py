@@ -11,7 +11,8 @@ import pytest
 from nekro_core.chat import ChatKey, plain_text
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.inbound.inbox import Inbox
-from nekro_core.store import SqlStatement, Store, StoreError, StoreUnavailable
+from nekro_core.store import SqlStatement, Store, StoreError, StoreSettings, StoreUnavailable
+from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.timers import Schedule, TimerRefused, TimerService, TimerSettings
 
 GROUP = ChatKey.parse("onebot_v11-group_30003")
@@ -22,11 +23,14 @@ HOURLY = Schedule.parse("0 * * * *", "UTC")
 
 
 class Bot:
-    """The parts of a bot that timers need. ``now`` is its clock."""
+    """The parts of a bot that timers need. ``now`` is its clock, and ``chats`` are its chats.
+    ``node`` is its name among those that share the database."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, node: str = "") -> None:
         self.now = NOON
         self.url = url
+        self.node = node
+        self.chats: ChatScope = every_chat
         self.store: Store
         self.inbox: Inbox
         self.timers: TimerService
@@ -38,10 +42,11 @@ class Bot:
     async def up(self, *, started: bool = True, **settings: int) -> AsyncIterator["Bot"]:
         """Run the bot in this block, as one process from its start to its end."""
         bounds = TimerSettings(look_s=0.01, **settings)
-        async with Store.open(self.url, clock=self.clock) as self.store:
+        stored = StoreSettings(node=self.node)
+        async with Store.open(self.url, stored, clock=self.clock) as self.store:
             self.inbox = Inbox(self.store, Broadcast(), wall=self.clock)
             async with TimerService.open(
-                self.store, self.inbox, bounds, wall=self.clock
+                self.store, self.inbox, bounds, wall=self.clock, chats=self.chats
             ) as self.timers:
                 if started:
                     self.timers.start()

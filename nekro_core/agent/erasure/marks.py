@@ -57,9 +57,14 @@ class ErasureMarks:
 
     def merge(self, other: "ErasureMarks") -> None:
         """Add the marks of another data folder that has the same secret. Raises `OSError`."""
-        for digest, at in other.all().items():
-            self._marks[digest] = max(at, self._marks.get(digest, 0.0))
-        self._write()
+        self.take_over(other.all())
+
+    def take_over(self, marks: Mapping[str, float]) -> None:
+        """Add marks that were made with the same secret. Raises `OSError`."""
+        newer = {each: at for each, at in marks.items() if at > self._marks.get(each, 0.0)}
+        if newer:
+            self._marks = {**self._marks, **newer}
+            self._write()
 
     def _digest(self, adapter: str, user_id: str) -> str:
         text = f"{adapter}:{user_id}".encode(errors="replace")

@@ -1,29 +1,75 @@
-"""Finds the worked examples that are most like a question.
+"""Finds the worked examples that are most like a question, and the functions that it can be about.
 
 A small model continues patterns, so it answers best when the last lines before the question show
 the right pattern. Two texts are alike if they share rare words (in Chinese and Japanese: rare
 characters and pairs of them). A number is like any other number. What is quoted, or follows a
-colon, is what the answer is about and not what is asked for, so it does not count.
+colon, is what the answer is about and not what is asked for, so it does not say which function is
+meant. Among the examples of the function that is meant, one that quotes words of the question is
+preferred: it may be the translation of these words.
 """
 
 import math
 import re
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
+from nekro_core.agent.prompt.likely_functions import function_scores
 from nekro_core.tools.tool import Example
 
-_WORD = re.compile(r"[^\W\d_]+(?:['’][a-z]+)?|\d[\d.,]*|[-+*/×÷=%()“:]")
+_WORD = re.compile(r"[^\W\d_]+|\d[\d.,]*|[-+*/=%()“:]")
+_APOSTROPHE = re.compile(r"(?<=[a-z])['’](?=[a-z])")
+"""Many people write "dont" and "whats"."""
 _QUOTED = re.compile(r"(?<!\w)['‘].+?['’](?!\w)|[\"“「『].+?[\"”」』]")
 _AFTER_COLON = re.compile(r"(?<=\S{4})\s*[:：](?!\d).+", re.DOTALL)
+_LETTERS = re.compile(r"\w+")
+_KATAKANA = re.compile("[゠-ヿ]")
+"""A single one of these characters says nothing: they spell names and foreign words."""
+_SAME_SIGNS = str.maketrans("×÷", "*/")
+_DIGITS = re.compile(r"\d+")
 _NUMBER = "0"
+_MANY_NUMBERS = 3
+"""From this number of numbers on, a question is about a chart or a sum."""
 _ROOT = 4
 """Number of first letters that words of one root share: talk and talked, summer and summary."""
 _LEAST_LIKE = 0.1
 """An example that is less like the question, from 0 to 1, is left out."""
+_SURE_LIKE = 0.3
+"""If the most similar example is less like the question than this, the question can be about any
+function. In the development sets, the right function was always among the likely ones if the
+likeness was greater."""
+_SURE_FEATURES = 4
+"""So many features (words, roots, pairs) of the question must be known from examples, too."""
+_VOTERS = 8
+"""Number of the most similar examples whose functions are counted."""
+_GUESS_SHARE = 0.7
+"""Weight of the guess from words, if the similar examples have the weight 1."""
+_GUESS_SPREAD = 4.0
+"""Divides the logarithms of the guess. Neighbouring words are not independent of each other, so
+the guess is less certain than its numbers."""
+_SAME_QUOTE = 1.5
+"""Maximum of what is added to the likeness of an example that quotes words of the question."""
+_SHORT_QUOTE = 5
+"""A quote of this number of characters adds half of it."""
 _MAX_TEXT = 300
 """Maximum number of characters of a question that are compared: what is asked for is at its
 beginning or at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nearest:
+    """What the examples say about a question.
+
+    Attributes:
+        examples: The examples that are like it. Those that call the same function stand together,
+            the most likely function last; of each function, the most similar one is last.
+        functions: The names of the functions that the question can be about; empty if it can be
+            about any function.
+    """
+
+    examples: Sequence[Example]
+    functions: frozenset[str]
 
 
 class NearestExamples:
@@ -32,45 +78,98 @@ class NearestExamples:
     def __init__(self, examples: Sequence[Example]) -> None:
         self._examples = examples
         self._called = [each.code.partition("(")[0] for each in examples]
-        self._features = [Counter(_features(each.says)) for each in examples]
-        held = Counter(feature for each in self._features for feature in each)
-        self._weights = {
-            feature: math.log(1 + len(examples) / number) for feature, number in held.items()
-        }
-        self._lengths = [self._length(each) for each in self._features]
+        self._numbers = Counter(self._called)
+        held: dict[str, list[int]] = {}
+        for place, example in enumerate(examples):
+            for feature in _features(example.says):
+                held.setdefault(feature, []).append(place)
+        # Arrays take a tenth of the memory of one dictionary for each example.
+        self._held = {feature: array("I", places) for feature, places in held.items()}
+        squares = [0.0] * len(examples)
+        for feature, places in held.items():
+            square = self._weight(feature) ** 2
+            for place in places:
+                squares[place] += square
+        self._lengths = [math.sqrt(each) for each in squares]
 
-    def of(self, question: str, most: int) -> list[Example]:
-        """Return the examples that are like the question, at most ``most``. Those that call the
-        same function stand together, the function with the greatest likeness of all last; of each
-        function, the most similar one is last."""
-        wanted = Counter(_features(_ends(question)))
-        length = self._length(wanted)
-        if not length:
-            return []
-        scored = []
-        for place, features in enumerate(self._features):
-            shared = sum(
-                min(number, wanted[feature]) * self._weights[feature] ** 2
-                for feature, number in features.items()
-                if feature in wanted
-            )
-            if shared and (like := shared / (length * self._lengths[place])) > _LEAST_LIKE:
-                scored.append((like, -place))
-        best = sorted(scored, reverse=True)[:most]
-        likeness: dict[str, float] = {}
-        for like, place in best:
-            name = self._called[-place]
-            likeness[name] = likeness.get(name, 0.0) + like
-        in_order = sorted(best, key=lambda each: (likeness[self._called[-each[1]]], each))
-        return [self._examples[-place] for _, place in in_order]
-
-    def _length(self, features: Mapping[str, int]) -> float:
-        return math.sqrt(
-            sum(
-                number * self._weights.get(feature, 0.0) ** 2
-                for feature, number in features.items()
-            )
+    def of(self, question: str, most: int) -> Nearest:
+        """Return the examples that are like the question, at most ``most``, and the functions that
+        it can be about."""
+        wanted = Counter(each for each in _features(_ends(question)) if each in self._held)
+        likeness = self._likeness(wanted)
+        if not likeness:
+            return Nearest((), frozenset())
+        scores = function_scores(
+            self._numbers,
+            (Counter(self._called[place] for place in {*self._held[each]}) for each in wanted),
         )
+        rank = self._rank(likeness, scores)
+        likeliest = max(rank, key=lambda name: rank[name])
+        asked = _spaced(question)
+        alike: dict[int, float] = {}
+        for place, like in likeness.items():
+            same = self._called[place] == likeliest
+            alike[place] = like + (_same_quote(self._examples[place].says, asked) if same else 0)
+        best = sorted(
+            alike, key=lambda place: (alike[place] * (1 + rank[self._called[place]]), -place)
+        )[-most:]
+        best.sort(key=lambda place: (rank[self._called[place]], alike[place], -place))
+        least = max(scores.values()) - _GUESS_SPREAD
+        functions = {self._called[place] for place in best}
+        functions |= {name for name, score in scores.items() if score >= least}
+        sure = max(likeness.values()) >= _SURE_LIKE and len(wanted) >= _SURE_FEATURES
+        return Nearest(
+            [self._examples[place] for place in best], frozenset(functions if sure else ())
+        )
+
+    def _weight(self, feature: str) -> float:
+        return math.log(1 + len(self._examples) / len({*self._held[feature]}))
+
+    def _likeness(self, wanted: Mapping[str, int]) -> dict[int, float]:
+        """Return how much each example is like the question, from 0 to 1, for those that are like
+        it at all."""
+        shared: dict[int, float] = {}
+        square = 0.0
+        for feature, number in wanted.items():
+            weight = self._weight(feature) ** 2
+            square += number * weight
+            for place, times in Counter(self._held[feature]).items():
+                shared[place] = shared.get(place, 0.0) + min(number, times) * weight
+        length = math.sqrt(square)
+        likeness = {place: each / (length * self._lengths[place]) for place, each in shared.items()}
+        return {place: like for place, like in likeness.items() if like > _LEAST_LIKE}
+
+    def _rank(
+        self, likeness: Mapping[int, float], scores: Mapping[str, float]
+    ) -> Mapping[str, float]:
+        """Return how likely it is that each function is meant. The most similar examples say it,
+        and all words of the question."""
+        voters = sorted(likeness, key=lambda place: likeness[place])[-_VOTERS:]
+        whole = sum(likeness[place] for place in voters)
+        best = max(scores.values())
+        guesses = {name: math.exp((score - best) / _GUESS_SPREAD) for name, score in scores.items()}
+        rank = {
+            name: _GUESS_SHARE * guess / sum(guesses.values()) for name, guess in guesses.items()
+        }
+        for place in voters:
+            rank[self._called[place]] += likeness[place] / whole
+        return rank
+
+
+def _same_quote(says: str, asked: str) -> float:
+    """Return what is added to the likeness of an example that quotes words of the question, most
+    for a long quote."""
+    for quote in _QUOTED.findall(says):
+        words = _spaced(quote)
+        length = len(words.strip())
+        if length and (words if words.isascii() else words.strip()) in asked:
+            return _SAME_QUOTE * length / (length + _SHORT_QUOTE)
+    return 0.0
+
+
+def _spaced(text: str) -> str:
+    """Return the words of a text with one space before and after each."""
+    return f" {' '.join(_LETTERS.findall(text.casefold()))} "
 
 
 def _ends(text: str) -> str:
@@ -80,9 +179,11 @@ def _ends(text: str) -> str:
 
 
 def _features(text: str) -> Iterator[str]:
+    if len(_DIGITS.findall(text)) >= _MANY_NUMBERS:
+        yield _NUMBER * _MANY_NUMBERS
     before = "^"
-    asked = _AFTER_COLON.sub(" : ", _QUOTED.sub(" “ ", text.casefold()))
-    for word in _WORD.findall(asked):
+    asked = _AFTER_COLON.sub(" : ", _QUOTED.sub(" “ ", text.casefold().translate(_SAME_SIGNS)))
+    for word in _WORD.findall(_APOSTROPHE.sub("", asked)):
         if word[0].isdecimal():
             parts = [_NUMBER]
         elif word[0].isascii():
@@ -92,6 +193,7 @@ def _features(text: str) -> Iterator[str]:
         else:
             parts = list(word)
         for part in parts:
-            yield part
+            if not _KATAKANA.match(part):
+                yield part
             yield f"{before} {part}"
             before = part

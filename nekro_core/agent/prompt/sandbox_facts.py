@@ -12,8 +12,9 @@ not known."""
 
 def sandbox_facts(settings: SandboxSettings, fetched: Sequence[str] = ()) -> SandboxFacts:
     """Return what these settings say about the boxes in which chats' code runs. ``fetched`` are the
-    packages that all boxes of the jail can import (`nekro_core.sandbox.box_packages`)."""
-    own = _PACKAGES.get(settings.default_image)
+    packages that boxes of the default image can import besides those of the image
+    (`nekro_core.sandbox.box_packages`)."""
+    own = _PACKAGES.get(settings.default_image, () if fetched else None)
     return SandboxFacts(
         packages=None if own is None else tuple(dict.fromkeys((*fetched, *own))),
         seconds=settings.run_seconds,

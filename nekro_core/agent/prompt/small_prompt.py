@@ -8,6 +8,10 @@ The order suits the prompt cache of the model's server: first some examples of e
 the same for all chats of one language; then the chat's last exchanges; last the examples that are
 most like the question. While the model still reads the fixed beginning of a language, a question in
 it gets a prompt without that beginning, which the model reads in a few seconds.
+
+The grammar of the reply depends on the question: the first call is of a function that the question
+can be about, it has the arguments that the examples before the question show, and where examples
+only copy numbers, the numbers are those of the question.
 """
 
 import ast
@@ -16,8 +20,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 
-from nekro_core.agent.prompt.nearest_examples import NearestExamples
+from nekro_core.agent.prompt.copied_numbers import CopiedNumbers, copied_numbers
+from nekro_core.agent.prompt.nearest_examples import Nearest, NearestExamples
+from nekro_core.agent.prompt.question_numbers import numbers_in
 from nekro_core.agent.prompt.quoting import PromptLines, escape_own_marks
+from nekro_core.agent.prompt.shown_arguments import called_name, with_shown_arguments
 from nekro_core.chat import Author, Mention, Record, Reply, Text, Voice, plain_text
 from nekro_core.llm.grammar import call_grammar
 from nekro_core.llm.model import ChatRequest, PromptMessage
@@ -57,6 +64,8 @@ MAX_ROW = 3
 
 _FIRST_LANGUAGE = "en"
 _LANGUAGES = (_FIRST_LANGUAGE, "zh", "ja")
+_COMPUTED = '(f"'
+"""With this, a text begins that has expressions in it."""
 _TASK = "You are a chat bot. Answer each message by calling Python functions:"
 
 
@@ -93,9 +102,10 @@ def small_prompt(
         language = script_language(now.said)
     brief = language in unread
     fixed = [] if brief else list(_examples(offered, language, FIXED_EXAMPLES))
-    nearest = tools.once(_nearest)[language].of(
+    found = tools.once(_nearest)[language].of(
         now.said, BRIEF_EXAMPLES if brief else NEAREST_EXAMPLES
     )
+    nearest = [*found.examples]
     if brief and len(nearest) < BRIEF_EXAMPLES:
         others = (each for each in _examples(offered, language, 1) if each not in nearest)
         nearest = [*islice(others, BRIEF_EXAMPLES - len(nearest)), *nearest]
@@ -103,7 +113,8 @@ def small_prompt(
     messages = [PromptMessage.of("system", system)]
     for example in fixed:
         messages += _turn(example.says, example.code)
-    for exchange in _anchored(past)[-1:] if brief else _anchored(past):
+    shown = _anchored(past)[-1:] if brief else _anchored(past)
+    for exchange in shown:
         messages += _turn(exchange.said, exchange.answered)
     for example in nearest:
         messages += _turn(example.says, example.code)
@@ -115,7 +126,11 @@ def small_prompt(
         messages=tuple(messages),
         max_tokens=MAX_REPLY_TOKENS,
         temperature=0.0,
-        grammar=call_grammar(offered, max_calls=MAX_CALLS, computes_in=language),
+        grammar=(
+            call_grammar(offered, max_calls=MAX_CALLS, computes_in=language)
+            if steps  # after an error, the call must differ from what was asked
+            else _grammar(tools, found, [*shown, now], language)
+        ),
         cache_key=BRIEF_KEY if brief else language,
     )
 
@@ -183,7 +198,7 @@ def _usable(named: NamedTool) -> tuple[Example, ...]:
 
 def _calls_only(code: str, names: Collection[str]) -> bool:
     called = [
-        ast.unparse(statement.value.func)
+        called_name(statement.value)
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
         else ""
         for statement in ast.parse(code).body
@@ -234,11 +249,38 @@ def _nearest(tools: ToolSet) -> Mapping[str, NearestExamples]:
     }
 
 
+def _copied(tools: ToolSet) -> Sequence[CopiedNumbers]:
+    return [copied_numbers(each) for each in tools.once(small_tools)]
+
+
 @dataclass(frozen=True, slots=True)
 class _Exchange:
     seq: int
     said: str
     answered: str
+
+
+def _grammar(tools: ToolSet, found: Nearest, exchanges: Sequence[_Exchange], language: str) -> str:
+    """Return the grammar of the answer to the last of these exchanges. "The same again" can mean
+    the functions and numbers of the earlier ones."""
+    offered = tools.once(small_tools)
+    numbers = [
+        number for each in exchanges for number in numbers_in(f"{each.said}\n{each.answered}")
+    ]
+    fitting = [each for copied in tools.once(_copied) for each in copied.allowed(numbers)]
+    first, computes = found.functions, True
+    if first:
+        before = "\n".join(each.answered for each in exchanges)
+        first |= {name for each in offered for name in each.names if f"{name}(" in before}
+        codes = [before, *(each.code for each in found.examples)]
+        computes = bool(numbers) or any(_COMPUTED in code for code in codes)
+    shown = found.examples if first else ()
+    return call_grammar(
+        [with_shown_arguments(each, shown) for each in fitting or offered],
+        max_calls=MAX_CALLS,
+        computes_in=language if computes else "",
+        first=first,
+    )
 
 
 def _exchanges(history: Sequence[Record], codes: Mapping[str, str]) -> list[_Exchange]:

@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Self
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 from loguru import logger
 
@@ -25,6 +26,7 @@ from nekro_core.plugins.tasks.interrupted import report_interrupted
 from nekro_core.policy import ChatState, without_thread
 from nekro_core.policy.cooldown import Cooldown, CooldownState
 from nekro_core.store import DecisionReason, MessageDecision, StoreUnavailable
+from nekro_core.store.ownership import ChatScope, every_chat
 
 _AFTER_FAULT_S = 1.0
 _PREPARED_S = 0.5
@@ -90,16 +92,17 @@ class Sessions:
         await self._tasks.__aexit__(None, None, None)
         await self._services.boxes.aclose()
 
-    async def recover(self) -> None:
-        """Continue the work of an earlier process: resume its unfinished turns, then answer its
-        unanswered records. Call this once, after the outbox is open and before the adapters start.
-        """
+    async def recover(self, chats: ChatScope = every_chat) -> None:
+        """Continue the work of an earlier process in some chats: resume its unfinished turns, then
+        answer its unanswered records. Call this once for each chat, after the outbox is open, and
+        before the chat's next record is handed over. A process that runs alone calls it before the
+        adapters start."""
         assert self._tasks is not None, "enter the sessions first"
         store, now, commands = self._services.store, self._services.wall(), self._commands
-        handled = await commands.restore()
-        interrupted = await store.turns.interrupted()
+        handled = await commands.restore(chats)
+        interrupted = await store.turns.interrupted(chats)
         since = now - self._services.trigger.recover_age_s
-        waiting = await store.turns.unanswered(since=since)
+        waiting = await store.turns.unanswered(since=since, chats=chats)
         await store.decisions.mark_too_old(since=since)
         # Skip records in the inbox's queue: they will be passed to `on_record`, and must not be
         # handled twice.
@@ -128,7 +131,7 @@ class Sessions:
             await store.chats.mark_handled(record.chat_key, record.seq)
         # Do this last: it adds system lines, which the loops above must not handle. The inbox
         # passes these lines to `on_record`.
-        await report_interrupted(store, self._services.inbox)
+        await report_interrupted(store, self._services.inbox, chats)
 
     async def prepare(self) -> None:
         """Begin to prepare the model before the first question: load the model's library, and let
@@ -150,7 +153,10 @@ class Sessions:
             tools = self._services.discovery.with_search_tool(
                 self._services.plugins.tools_for(nowhere)
             )
-            likely = beginnings(tools, persona=settings.persona, language=settings.language)
+            # Comparing questions with the worked examples is prepared too, which takes 0.1 s.
+            likely = await anyio.to_thread.run_sync(
+                partial(beginnings, tools, persona=settings.persona, language=settings.language)
+            )
         try:
             await model.prepare(likely)
         except ModelError as error:
@@ -269,6 +275,16 @@ class Sessions:
             logger.error(
                 "{}: command {} cannot be marked as handled: {}", record.chat_key, record.seq, error
             )
+
+    @property
+    def turns_running(self) -> int:
+        """The number of turns of all chats that run now."""
+        return self._slots.running
+
+    @property
+    def turns_waiting(self) -> int:
+        """The number of turns of all chats that wait for a slot."""
+        return self._slots.waiting
 
     async def stop(self, chat_key: ChatKey) -> bool:
         """Stop the chat's running turn and send the chat a notice. Returns False if no turn

@@ -3,7 +3,7 @@ if the store cannot write for a while."""
 
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -25,6 +25,7 @@ from nekro_core.chat import Author, ChatKey, Record
 from nekro_core.delivery.activity import Working
 from nekro_core.store import DecisionReason, MessageDecision, StoreUnavailable
 from nekro_core.store.turns import NORMAL_STOPS
+from nekro_core.system.telemetry.spans import AttributeValue, Span, TracedContent
 
 STORE_PAUSE_S = 1.0
 """Seconds between two attempts to write while the store cannot write."""
@@ -43,6 +44,16 @@ class TurnSlots:
         self._settings = settings
         self._free = anyio.CapacityLimiter(settings.concurrent_turns)
         self._suspects = anyio.Lock()
+
+    @property
+    def running(self) -> int:
+        """The number of turns that run now."""
+        return self._free.borrowed_tokens
+
+    @property
+    def waiting(self) -> int:
+        """The number of turns that wait for a slot."""
+        return self._free.statistics().tasks_waiting
 
     @asynccontextmanager
     async def acquire(self, *, exclusive: bool) -> AsyncIterator[bool]:
@@ -164,6 +175,8 @@ class TurnRunner:
         turn's row. Then nothing was done, and the question still waits."""
         self._stopped_at, self._trigger_seq = None, request.trigger_record.seq
         self._request = request
+        metrics = self._services.telemetry.metrics
+        metrics.turn_began(self._chat_key)
         self._scope, self._idle = anyio.CancelScope(), anyio.Event()
         self._services.activity.publish(Working(self._chat_key, busy=True))
         self._mark_seen(request)
@@ -179,20 +192,38 @@ class TurnRunner:
         try:
             # As soon as the turn's number is known, all log lines of the turn contain it.
             with logger.contextualize(turn=turn_id):
-                recorder, stop = await self._run_turn(
-                    request, recorded, prepared, self._scope, exclusive=exclusive
-                )
+                with self._traced() as span:
+                    recorder, stop = await self._run_turn(
+                        request, recorded, prepared, self._scope, exclusive=exclusive
+                    )
+                    span.note("nekro.turn.id", turn_id())
+                    span.note("nekro.turn.end", stop)
+                    if stop not in NORMAL_STOPS:
+                        span.fail(stop)
                 self._set_idle()
                 if recorder is None:
                     # The turn was still waiting for a slot. `_close` ends its row.
                     recorder = begin()
                 if stop == "internal" and not await recorder.is_begun():
                     return False
+                metrics.turn_ended(self._chat_key, stop)
                 await self._close(request, recorder, stop)
         finally:
+            metrics.turn_left(self._chat_key)
             self._set_idle()
             self._services.activity.publish(Working(self._chat_key, busy=False))
         return True
+
+    def _traced(self) -> AbstractContextManager[Span]:
+        """Return the span of a turn."""
+        tracer, agent = self._services.telemetry.tracer, self._services.settings.names[0]
+        attributes: dict[str, AttributeValue] = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": agent,
+        }
+        if tracer.shows(TracedContent.CHATS):
+            attributes["gen_ai.conversation.id"] = str(self._chat_key)
+        return tracer.work(f"invoke_agent {agent}", attributes)
 
     def _mark_seen(self, request: TurnRequest) -> None:
         """React to the message that the turn answers, if the operator wants that. An earlier

@@ -28,6 +28,7 @@ from nekro_core.sandbox.named import (
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.sandbox.tools import SandboxPool, SandboxToolResult, handle_tool_call
 from nekro_core.sandbox.tools.pool import PreviewOpener, SandboxToolLimits
+from nekro_core.system.telemetry.telemetry import Telemetry
 
 _MIB = 1024 * 1024
 _UPLOADED = 64 * _MIB  # maximum bytes of uploads in one box: a quarter of its disk
@@ -105,6 +106,7 @@ class ChatBoxes:
         preview: PreviewOpener | None = None,
         equip: Equip | None = None,
         crowded: Callable[[], bool] = lambda: False,
+        telemetry: Telemetry | None = None,
     ) -> None:
         sandbox = sandbox or SandboxSettings()
         self.named = NamedBoxes(
@@ -130,6 +132,7 @@ class ChatBoxes:
         self._preview = preview
         self._limits = SandboxToolLimits(command_s=sandbox.command_seconds)
         self._open_boxes: dict[ChatKey, ChatBox] = {}
+        self._metrics = (telemetry or Telemetry()).metrics
 
     @property
     def unavailable(self) -> str:
@@ -144,6 +147,7 @@ class ChatBoxes:
     async def open(self, chat_key: ChatKey) -> ChatBox:
         """Return the chat's running box `default`, with its saved files. The box does not sleep
         until `close` is called. Raises `BackendUnavailable` and `BoxLost`."""
+        began = self._clock()
         try:
             used, _ = await self.named.of(str(chat_key)).take()
         except (BackendUnavailable, BoxLost):
@@ -153,6 +157,7 @@ class ChatBoxes:
         chat_box = self._open_boxes.get(chat_key)
         if chat_box is None or chat_box.box is not used.box:
             chat_box = self._open_boxes[chat_key] = ChatBox(used)
+            self._metrics.box_start.observe(self._clock() - began)
         return chat_box
 
     async def close(self, chat_key: ChatKey, chat_box: ChatBox, *, changed: bool) -> None:

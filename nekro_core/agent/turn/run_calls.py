@@ -15,6 +15,8 @@ from nekro_core.plugins.authoring.services import MessageSender
 from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.sandbox.box import Answer, CallFailure, CallReturn, EndRun, GuestCall, GuestFunction
 from nekro_core.store import ToolCall
+from nekro_core.system.telemetry.spans import AttributeValue, TracedContent
+from nekro_core.system.telemetry.telemetry import Telemetry
 from nekro_core.tools.content import AudioContent, Content, ImageContent, TextContent
 from nekro_core.tools.discovery import is_search
 from nekro_core.tools.media import indexed_text, media_content
@@ -45,6 +47,8 @@ ends, so that the next process knows about it. All calls within these 20 ms are 
 because a loop can make a thousand calls in a moment."""
 IN_PROGRESS = ""
 """`ToolCall.outcome` of a call that has not ended yet."""
+_OK = "ok"
+"""`ToolCall.outcome` of a call that did not fail."""
 
 Note = Callable[[str], Awaitable[object]]
 """Adds a system line to the chat's history."""
@@ -99,6 +103,7 @@ class RunCalls:
         wall: Callable[[], float],
         save: SaveCalls = _save_nowhere,
         carry_out: ToolCaller = call_tool,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self.ctx = ctx
         """The context of all calls. Each call gets a copy with a separate sender."""
@@ -119,6 +124,10 @@ class RunCalls:
         self._wall = wall
         self._save = save
         self._carry_out = carry_out
+        self._telemetry = telemetry or Telemetry()
+        # Calls come from the task that reads the box's pipe. It does not know the turn's span.
+        self.traced_in = self._telemetry.tracer.current()
+        """The span to which the calls belong."""
         self._saved = 0
         self._save_timer: asyncio.TimerHandle | None = None
         self._positions = itertools.count()
@@ -134,6 +143,28 @@ class RunCalls:
         """Carry out one call and log it, even if it fails. The effect of a ``BEHAVIOR`` is also
         noted in the chat's history. ``position`` is the number of the call within its reply. If
         ``outgoing`` is given, messages are sent through it."""
+        tracer = self._telemetry.tracer
+        if not tracer.enabled:
+            return await self._call(call, position, outgoing)
+        # The model chose the name. A name that is no tool's may be any text.
+        name = call.name if self._tools.resolve(call.name) is not None else "unknown"
+        attributes: dict[str, AttributeValue] = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": name,
+            "gen_ai.tool.type": "function",
+        }
+        if tracer.shows(TracedContent.TOOLS):
+            attributes["gen_ai.tool.call.arguments"] = arguments_text(call.args, call.kwargs)
+        with tracer.work(f"execute_tool {name}", attributes, parent=self.traced_in) as span:
+            result = await self._call(call, position, outgoing)
+            if isinstance(result.outcome, ToolCallFailed):
+                span.fail("tool_failed")
+            return result
+
+    async def _call(
+        self, call: GuestCall, position: int | None, outgoing: MessageSender | None
+    ) -> CallResult:
+        """Carry out one call; see `call`."""
         began, started = self._clock(), self._wall()
         outcome_text = "cut off: the run ended before the tool did"
         index = next(self._positions) if position is None else position
@@ -163,7 +194,7 @@ class RunCalls:
             ctx = replace(self.ctx, services=replace(services, outgoing=sender))
             outcome = await self._carry_out(tool, ctx, call.args, call.kwargs)
             recorded = result_text(outcome, sent=sender.sent)
-            outcome_text = "ok"
+            outcome_text = _OK
             match outcome:
                 case BehaviorReturn(text):
                     self.recorded.append(text)
@@ -182,6 +213,7 @@ class RunCalls:
         finally:
             self._in_progress.pop(index, None)
             self.finished.append(logged(outcome_text, self._clock() - began))
+            self._telemetry.metrics.tool_calls.add("ok" if outcome_text == _OK else "failed")
             self._save_soon()
 
     def code_answer(self, name: str, result: CallResult) -> Answer:

@@ -29,6 +29,7 @@ from nekro_core.plugins.host.tool_calls import call_tool
 from nekro_core.policy.resolver import PolicyResolver
 from nekro_core.sandbox.box import RunLimits
 from nekro_core.store import Store
+from nekro_core.system.telemetry.telemetry import Telemetry
 from nekro_core.tools.names import ToolSet
 
 
@@ -99,7 +100,7 @@ class TurnServices(PromptServices):
     """The services that a turn needs in addition to those of a prompt. ``outbox`` sends messages,
     ``inbox`` adds notes to a chat's history, ``run_limits`` limit each run, ``clock`` is
     monotonic (seconds), ``editor`` edits sent messages, ``signs`` shows that the bot is typing, and
-    ``carry_out`` runs the tools.
+    ``carry_out`` runs the tools. ``telemetry`` records what turns do.
     """
 
     inbox: Inbox
@@ -110,3 +111,4 @@ class TurnServices(PromptServices):
     editor: MessageEditor | None = None
     signs: ChatSigns | None = None
     carry_out: ToolCaller = call_tool
+    telemetry: Telemetry = field(default_factory=Telemetry)

@@ -22,6 +22,7 @@ from nekro_core.llm.model import ChatModel, ChatRequest, ModelError, ModelProfil
 from nekro_core.plugins.authoring.services import MessageSender
 from nekro_core.policy.limits import Limits
 from nekro_core.sandbox.box import Answer, GuestCall, GuestValue, Run
+from nekro_core.system.telemetry.spans import Span
 
 _DROPPED = "dropped: the asker wrote again before anything of the reply had run or was sent"
 
@@ -86,6 +87,7 @@ class StepRunner:
             wall=services.wall,
             save=lambda calls: recorder.save_calls(step.run_id, calls),
             carry_out=services.carry_out,
+            telemetry=services.telemetry,
         )
         self._services = services
         self._context = context
@@ -96,6 +98,7 @@ class StepRunner:
         self._reader: ReplyReader | None = None
         self._new_lines = new_lines
         self._run_stored: Awaitable[object] | None = None
+        self._run_span: Span | None = None
         self._started, self._began = services.wall(), services.clock()
 
     async def run(self) -> ModelReply:
@@ -115,7 +118,11 @@ class StepRunner:
             on_text=self.watch.first_token,
             on_end=self.watch.reply_ended,
         )
-        reply = await self.read(reader)
+        try:
+            reply = await self.read(reader)
+        finally:
+            if self._run_span is not None:
+                self._run_span.end()
         cost = self.pay(reply.usage)
         if self._run_stored is not None:
             await self._run_stored
@@ -176,6 +183,8 @@ class StepRunner:
     async def start_run(self) -> Run:
         """Start a run in the box when the model's code begins. The code starts before the run is
         stored, but the calls of the code wait until the run is stored."""
+        self._run_span = self._services.telemetry.tracer.begin("run_code", {})
+        self.calls.traced_in = self._run_span
         box = await self._box.open()
         await self.store_run()
         self._box.has_run = True
@@ -236,6 +245,8 @@ class StepRunner:
         )
         count = self._limits.spend_extra if dropped else self._limits.spend
         count(cost.usage, cost.money)
+        if not dropped:
+            self._services.telemetry.metrics.steps.add()
         return cost
 
     async def record_cut(self, text: str, usage: RequestUsage) -> None:

@@ -3,6 +3,7 @@
 With DNS rebinding, a stranger's page reaches a server on loopback under the stranger's own host
 name. So the ``Host`` header of all requests is checked. ``Origin`` and login are checked for the
 web site's own paths: ``/ui`` (pages, assets and NiceGUI's socket), ``/api/v1`` and ``/plugins``.
+``/metrics`` needs a login too, unless the settings open it to the client (`health_access`).
 
 The guard puts the person who asks into the request's state: ``request.state.actor`` is an `Actor`,
 and ``request.state.visit`` is a `Visit`. A page that stays open asks the visit again who the person
@@ -10,7 +11,7 @@ is.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 
@@ -22,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from nekro_core.console.access.authentication import Authenticator, Visit
 from nekro_core.console.access.body_limit import BodyLimitMiddleware, send_refusal
+from nekro_core.console.access.health_access import ALIVE, METRICS, READY, open_reading
 from nekro_core.console.access.live_visits import while_allowed
 from nekro_core.console.access.login_page import login_page
 from nekro_core.console.access.origins import host_allowed, origin_allowed, pulled_in
@@ -51,12 +53,18 @@ class Guard:
     """The middleware that receives each request first, and passes it on or refuses it."""
 
     def __init__(
-        self, app: ASGIApp, *, authenticator: Authenticator, allowed_hosts: AbstractSet[str]
+        self,
+        app: ASGIApp,
+        *,
+        authenticator: Authenticator,
+        allowed_hosts: AbstractSet[str],
+        metrics_readers: Callable[[], str] = lambda: "token",
     ) -> None:
         self._app = app
         self._others = BodyLimitMiddleware(app)
         self._authenticator = authenticator
         self._allowed = allowed_hosts
+        self._metrics_readers = metrics_readers
         self._open: Counter[int] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,7 +73,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         answer: Response | Visit | None = self._place_refusal(scope)
-        if answer is None and _needs_login(routed_path(scope)):
+        if answer is None and self._asks_login(scope):
             try:
                 answer = await self._visitor(scope)
             except StoreUnavailable as error:
@@ -86,6 +94,15 @@ class Guard:
         else:
             await receive()  # the connection request must be read before it is refused
             await send({"type": "websocket.close", "code": 1008, "reason": "not allowed"})
+
+    def _asks_login(self, scope: Scope) -> bool:
+        """Return True if the person who makes a request must be found out."""
+        path = routed_path(scope)
+        if path not in (READY, METRICS):
+            return _needs_login(path)
+        opened = open_reading(scope, self._metrics_readers(), self._allowed)
+        # Everybody may ask whether the bot is ready. A token is needed only for the reasons.
+        return not opened and (path == METRICS or "authorization" in Headers(scope=scope))
 
     @contextmanager
     def _counted(self, person_id: int) -> Iterator[None]:
@@ -138,7 +155,7 @@ class Guard:
                 return self._wrong_token(address)
         if visit is not None:
             return (_plugins_refusal(visit) if _within(path, PLUGINS) else None) or visit
-        if _within(path, API):
+        if _within(path, API) or path in (READY, METRICS):
             return _json(
                 401, "login", "send 'Authorization: Bearer <token>'", {"WWW-Authenticate": "Bearer"}
             )
@@ -225,7 +242,7 @@ def _needs_login(path: str) -> bool:
 
 
 def _is_ours(path: str) -> bool:
-    return path in OWN_PAGES or _needs_login(path)
+    return path in OWN_PAGES or path in (ALIVE, READY, METRICS) or _needs_login(path)
 
 
 def _bounds_bodies(scope: Scope) -> bool:

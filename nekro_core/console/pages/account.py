@@ -5,6 +5,7 @@ from typing import Any
 
 from nicegui import ui
 
+from nekro_core.console.access.health_access import METRICS_SCOPE
 from nekro_core.console.browser_name import browser_name
 from nekro_core.console.copy_button import copy_button
 from nekro_core.console.shown_once import qr_of_svg, show_once
@@ -217,6 +218,7 @@ async def _draw_tokens(view: View) -> None:
 
     names = [each.name for each in view.operator.areas()]
     scopes = ["*", "*:read", *(f"{name}:{verb}" for name in names for verb in ("read", "act"))]
+    scopes.append(f"{METRICS_SCOPE}:read")
     with ui.expansion(view.say("account.new_token"), icon="add").classes("nc-card nc-expansion"):
         label = ui.input(view.say("account.token_label")).props("outlined dense maxlength=60")
         wanted = ui.select(

@@ -25,8 +25,8 @@ from nekro_core.chat.record import CONVERSATION_COMPACTED
 from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.clean import clean_message, clean_segments, clean_text
 from nekro_core.store import SqlStatement, Store
-from nekro_core.store.database import Rows
-from nekro_core.store.messages import unique_id_in, unique_id_of
+from nekro_core.store.database import Rows, WriteGuard
+from nekro_core.store.messages import unique_id_in, unique_id_of, with_final_seq
 
 _LATEST = 1e11
 """Latest accepted time of a message: seconds since 1970, in the year 5138. A platform or another
@@ -86,6 +86,10 @@ def _nothing(_: int) -> tuple[SqlStatement, ...]:
     return ()
 
 
+def _no_guards(_: int) -> tuple[WriteGuard, ...]:
+    return ()
+
+
 class Inbox:
     """Stores incoming messages, and queues them for the sessions.
 
@@ -131,7 +135,8 @@ class Inbox:
         )
 
     def stamp(self, message: ChatMessage) -> StampedMessage:
-        """Give a message the next sequence number. The history has the order of these calls.
+        """Give a message the next sequence number. The history has the order of these calls. If
+        other processes share the database, the message gets its number when it is stored.
 
         A message of one of our own accounts becomes a record of `Author.BOT`, which never triggers
         an answer. An impossible time is replaced by the current time.
@@ -158,7 +163,7 @@ class Inbox:
         return StampedMessage(record, unique_id, arrived, message.chat_name)
 
     async def accept(self, stamped: StampedMessage) -> Record | None:
-        """Store a stamped message or notice. Returns None for a duplicate.
+        """Store a stamped message or notice. Returns the stored record; None for a duplicate.
 
         A message with the same id in the same chat is a duplicate. A notice has no id; a notice
         with the same chat, time, kind and people is a duplicate. Messages are stored in the order
@@ -187,7 +192,7 @@ class Inbox:
         )
         if not results[-1] and record.message_id:
             results = await self._add_in_chat(record, stamped.arrived)
-        return record if results[-1] else None
+        return with_final_seq(record) if results[-1] else None
 
     async def _add_in_chat(self, record: Record, arrived: float) -> list[Rows]:
         """Store a message whose id is already known in the instance. If the same chat has the id,
@@ -212,6 +217,7 @@ class Inbox:
         begins_anew: bool = False,
         compacts: bool = False,
         beside: Callable[[int], Sequence[SqlStatement]] = _nothing,
+        guards: Callable[[int], Sequence[WriteGuard]] = _no_guards,
     ) -> Record:
         """Add a system line to a chat's history. The model and the web pages see the line; it is
         not sent to the chat.
@@ -219,9 +225,10 @@ class Inbox:
         The agent answers a line with ``to_bot``, even after a restart. A line is not stored again
         if a record with its ``unique_id`` exists. With ``begins_anew`` the agent forgets everything
         in the chat before this line; with ``compacts`` it sees a summary instead. ``beside`` gets
-        the line's ``seq`` and returns SQL statements that run in the same transaction. If the
-        caller is cancelled while this method waits, the line is stored nevertheless. Raises
-        `StoreUnavailable`.
+        the line's ``seq`` and returns SQL statements that run in the same transaction. ``guards``
+        gets it too, and returns conditions; see `Database.write`. If the caller is cancelled while
+        this method waits, the line is stored nevertheless. Raises `StoreUnavailable`, and
+        `GuardFailed` if a condition is not fulfilled.
         """
         store, begun = self._store, self._clock()
         detail = CONVERSATION_COMPACTED if compacts else ""
@@ -240,10 +247,11 @@ class Inbox:
             record,
             unique_id=unique_id,
             before=(*store.chats.seen(chat_key), *beside(record.seq)),
+            guards=guards(record.seq),
             stored=lambda record: self._on_stored(record, begun),
             failed=lambda: store.chats.forget(chat_key),
         )
-        return record
+        return with_final_seq(record)
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> Record | None:
         """Mark a message as recalled on the platform, so that the prompt and the pages omit it.

@@ -1,11 +1,12 @@
-"""Fetches URLs, with limits on size and time, and only from allowed hosts."""
+"""Fetches URLs, and posts to them, with limits on size and time, and only with allowed hosts."""
 
 import base64
 import binascii
 import ipaddress
 import ssl
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import unquote_to_bytes
 
@@ -37,6 +38,18 @@ _SURE_NAME = "a.root-servers.net"
 
 class NoAddress(NotFetched):
     """A host's name was not resolved in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HttpRequest:
+    """What is asked of a server."""
+
+    method: str = "GET"
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+_GET = _HttpRequest()
 
 
 class Fetcher:
@@ -84,8 +97,22 @@ class Fetcher:
             case "data":
                 return self._data(url)
             case "http" | "https":
-                return await self._http(url, reach or self._reach, key)
+                return await self._http(url, reach or self._reach, key, _GET)
         raise NotFetched(f"{scheme[:16] or 'no'}: URL; expected http, https, data or base64")
+
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        *,
+        headers: Mapping[str, str],
+        reach: FetchPolicy | None = None,
+        key: Hashable = None,
+    ) -> bytes:
+        """Post a body to an ``http(s)`` URL, and return the body of the answer. A redirect is
+        refused, because the body was written for this server. Raises `NotFetched`."""
+        request = _HttpRequest(method="POST", body=body, headers=headers)
+        return await self._http(url, reach or self._reach, key, request)
 
     def _data(self, url: str) -> bytes:
         head, comma, body = url.partition(",")
@@ -107,15 +134,19 @@ class Fetcher:
         except (binascii.Error, ValueError):
             raise NotFetched("malformed base64") from None
 
-    async def _http(self, url: str, reach: FetchPolicy, key: Hashable) -> bytes:
+    async def _http(
+        self, url: str, reach: FetchPolicy, key: Hashable, asked: _HttpRequest
+    ) -> bytes:
         settings = self._settings
         try:
             with anyio.fail_after(settings.fetch_s):
                 async with self._chats.of(key):
                     for _ in range(settings.max_redirects + 1):
-                        answer = await self._get(httpx.URL(url), reach, key)
+                        answer = await self._get(httpx.URL(url), reach, key, asked)
                         if isinstance(answer, bytes):
                             return answer
+                        if asked is not _GET:
+                            raise NotFetched("the server redirects, which is not followed")
                         url = answer
                     raise NotFetched(f"more than {settings.max_redirects} redirects")
         except TimeoutError:
@@ -128,7 +159,9 @@ class Fetcher:
             words = str(error) or type(error).__name__
             raise NotFetched(f"cannot be fetched: {words}") from None
 
-    async def _get(self, url: httpx.URL, reach: FetchPolicy, key: Hashable) -> bytes | str:
+    async def _get(
+        self, url: httpx.URL, reach: FetchPolicy, key: Hashable, asked: _HttpRequest
+    ) -> bytes | str:
         """Make one request. Returns the body of the answer, or the URL of a redirect."""
         if url.scheme not in {"http", "https"} or not url.host:
             raise NotFetched("redirected to something that is not http")
@@ -144,17 +177,27 @@ class Fetcher:
             if proxy and not _is_private(address):
                 name = url.raw_host.decode()
                 async with proxied_client(proxy, name, self._settings.silent_s) as client:
-                    return await self._from(client, address, url, reach)
-            return await self._from(self._open_client(), address, url, reach)
+                    return await self._from(client, address, url, reach, asked)
+            return await self._from(self._open_client(), address, url, reach, asked)
 
     async def _from(
-        self, client: httpx.AsyncClient, address: str, url: httpx.URL, reach: FetchPolicy
+        self,
+        client: httpx.AsyncClient,
+        address: str,
+        url: httpx.URL,
+        reach: FetchPolicy,
+        asked: _HttpRequest,
     ) -> bytes | str:
         request = client.build_request(
-            "GET",
+            asked.method,
             url.copy_with(host=address, username=None, password=None),
             # Ask for an uncompressed body: a small compressed body could be large in memory.
-            headers={"Host": url.netloc.decode(), "Accept-Encoding": "identity"},
+            content=asked.body,
+            headers={
+                **asked.headers,
+                "Host": url.netloc.decode(),
+                "Accept-Encoding": "identity",
+            },
             extensions={"sni_hostname": url.raw_host.decode()},
         )
         response = await client.send(request, stream=True)

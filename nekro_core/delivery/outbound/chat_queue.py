@@ -107,6 +107,11 @@ class ChatQueues:
         finally:
             queue.users -= 1
 
+    @property
+    def waiting(self) -> int:
+        """The number of sends and parked calls in all queues."""
+        return sum(queue.waiting for queue in self._queues.values())
+
     def parked(self) -> list[ChatQueue]:
         """Return the queues that have parked calls and that the retry queue is not working on."""
         return [queue for queue in self._queues.values() if queue.parked and not queue.flushing]

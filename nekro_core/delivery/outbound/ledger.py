@@ -3,7 +3,8 @@
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -23,7 +24,16 @@ from nekro_core.chat import (
 from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.adapter import UncertainDelivery
 from nekro_core.delivery.outbound.split import Piece
-from nekro_core.store import DeliveryRow, Store, StoreError
+from nekro_core.store import (
+    DeliveryRow,
+    Ownership,
+    OwnershipLost,
+    Store,
+    StoreError,
+    writing_as,
+)
+from nekro_core.store.messages import with_final_seq
+from nekro_core.store.ownership import ChatScope, current_ownership, every_chat
 
 _LAST_WORDS_S = 5.0
 """Maximum time in seconds in which a cancelled `Outbox.send` stores its outcome."""
@@ -43,6 +53,7 @@ class OutgoingCall:
     began or, for a call of an earlier process, was loaded. Both are on the event loop's clock,
     which, unlike the wall clock, cannot be set. ``age`` is the call's age in seconds when it was
     parked. It is 0 except for calls of an earlier process, whose age comes from the wall clock.
+    ``ownership`` is the right to write for the chat with which the call was made or loaded.
     """
 
     row: DeliveryRow
@@ -52,6 +63,7 @@ class OutgoingCall:
     parked: float = 0.0
     doubted: float = 0.0
     age: float = 0.0
+    ownership: Ownership | None = field(default_factory=current_ownership)
 
     def waited_s(self, now: float) -> float:
         """Seconds that the call has waited. ``now`` is the event loop's time."""
@@ -78,7 +90,7 @@ class DeliveryLedger:
         self._store = store
         self._activity = activity
         self.clock = clock
-        self._unwritten: dict[str, DeliveryRow] = {}
+        self._unwritten: dict[str, tuple[DeliveryRow, Ownership | None]] = {}
 
     def open(
         self, chat_key: ChatKey, pieces: Sequence[Piece], *, run_id: str, record: bool
@@ -125,8 +137,13 @@ class DeliveryLedger:
         records = [entry.record for entry in entries if entry.record is not None]
 
         def stored() -> None:
-            for each in records:
-                self._activity.publish(Recorded(each))
+            for entry in entries:
+                if entry.record is None:
+                    continue
+                final = with_final_seq(entry.record)
+                if final is not entry.record:
+                    entry.record, entry.row = final, replace(entry.row, record_seq=final.seq)
+                self._activity.publish(Recorded(final))
 
         written = store.deliveries.add(
             [entry.row for entry in entries],
@@ -176,9 +193,14 @@ class DeliveryLedger:
                 entry.row, receipt.state, message_id=receipt.message_id, reason=receipt.reason
             )
             self._unwritten.pop(entry.row.delivery_id, None)
+        except OwnershipLost as error:
+            # The new owner of the chat decides the row. This process must not change it any more.
+            logger.warning(
+                "delivery {} is left to another process: {}", entry.row.delivery_id, error
+            )
         except StoreError as error:
             if len(self._unwritten) < _MOST_UNWRITTEN:
-                self._unwritten[entry.row.delivery_id] = entry.row
+                self._unwritten[entry.row.delivery_id] = (entry.row, entry.ownership)
             logger.error(
                 "delivery {}: the outcome {} cannot be stored: {}",
                 entry.row.delivery_id,
@@ -195,11 +217,13 @@ class DeliveryLedger:
 
     async def retry_writes(self) -> None:
         """Store outcomes that could not be written before. Raises `StoreError`."""
-        for row in [*self._unwritten.values()]:
-            await self._store.deliveries.mark(
-                row, row.state, message_id=row.message_id, reason=row.reason
-            )
-            if self._unwritten.get(row.delivery_id) is row:
+        for unwritten in [*self._unwritten.values()]:
+            row, ownership = unwritten
+            with suppress(OwnershipLost), writing_as(ownership):
+                await self._store.deliveries.mark(
+                    row, row.state, message_id=row.message_id, reason=row.reason
+                )
+            if self._unwritten.get(row.delivery_id) is unwritten:
                 del self._unwritten[row.delivery_id]
 
     async def revise(self, chat_key: ChatKey, message_id: str, segments: Segments) -> None:
@@ -218,18 +242,20 @@ class DeliveryLedger:
                     state = DeliveryState.UNKNOWN if called else DeliveryState.DROPPED
                     await self.decide(entry, Receipt(state=state, reason=reason))
 
-    async def load_unfinished(self, *, young_s: float) -> list[OutgoingCall]:
-        """Load the calls of an earlier process that have no outcome, in order. Calls that were
-        ``sending`` become ``unknown``. Of the ``unknown`` calls, only the calls younger than
-        ``young_s`` are returned."""
+    async def load_unfinished(
+        self, *, young_s: float, chats: ChatScope = every_chat
+    ) -> list[OutgoingCall]:
+        """Load the calls to some chats that have no outcome from an earlier process, in order.
+        Calls that were ``sending`` become ``unknown``. Of the ``unknown`` calls, only the calls
+        younger than ``young_s`` are returned."""
         found = self._store.deliveries
-        for row in await found.in_state(DeliveryState.SENDING):
+        for row in await found.in_state(DeliveryState.SENDING, chats=chats):
             reason = "the bot was stopped while it was sent; it may have arrived"
             entry = OutgoingCall(row, await self._record_of(row))
             await self.decide(entry, Receipt(state=DeliveryState.UNKNOWN, reason=reason))
         since, now = self.clock() - young_s, anyio.current_time()
         entries = []
-        for row in await found.undecided(since=since):
+        for row in await found.undecided(since=since, chats=chats):
             entry = OutgoingCall(row, await self._record_of(row), parked=now, doubted=now)
             # If the clock was set back, the age is 0 and not negative.
             entry.age = max(self.clock() - row.created, 0.0)

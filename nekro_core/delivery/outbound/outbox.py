@@ -36,6 +36,8 @@ from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.policy.limits import RunSendLimit
 from nekro_core.policy.overrides import ChatOverrides
 from nekro_core.store import Store, StoreError
+from nekro_core.store.ownership import ChatScope, every_chat
+from nekro_core.system.telemetry.telemetry import Telemetry
 
 
 class Outbox:
@@ -49,7 +51,8 @@ class Outbox:
     before all later messages of its chat. If the platform cannot be asked, the call stays
     ``unknown`` and is never repeated automatically.
 
-    ``adapters`` is read each time a message is sent, so adapters may be added later.
+    ``adapters`` is read each time a message is sent, so adapters may be added later. ``chats`` are
+    the chats whose calls this process resumes when it is entered. `resume` resumes those of others.
     """
 
     def __init__(
@@ -62,13 +65,16 @@ class Outbox:
         media: MediaStore | None = None,
         fitting: MediaFitter | None = None,
         clock: Callable[[], float] = time.time,
+        telemetry: Telemetry | None = None,
+        chats: ChatScope = every_chat,
     ) -> None:
+        self._chats = chats
         self._settings = settings or DeliverySettings()
         self._store = store
         self._media = media
         self._fitting = fitting
         self._ledger = DeliveryLedger(store, activity, clock=clock)
-        self._caller = PlatformCaller(store, adapters, self._ledger, self._settings)
+        self._caller = PlatformCaller(store, adapters, self._ledger, self._settings, telemetry)
         self._budget = RunSendLimit(self._settings)
         self._queues = ChatQueues(self._settings)
         self._retries = RetryQueue(self._caller, self._ledger, self._queues, self._settings)
@@ -79,7 +85,7 @@ class Outbox:
         self._tasks: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
-        await self._retries.load_pending()
+        await self._retries.load_pending(self._chats)
         self._tasks = await anyio.create_task_group().__aenter__()
         self._tasks.start_soon(self._retries.live, self._tasks, name="retries of sends")
         return self
@@ -95,6 +101,12 @@ class Outbox:
         # Do not pass on the error of the caller's block: the task group would wrap it in an
         # exception group.
         await self._tasks.__aexit__(None, None, None)
+
+    async def resume(self, chats: ChatScope) -> None:
+        """Resume the unfinished calls to chats that this process takes over, as at the start. Call
+        this once for each chat, before the first message to it. Raises `StoreError`."""
+        await self._retries.load_pending(chats)
+        self.retry_now()
 
     async def send(
         self,
@@ -172,6 +184,11 @@ class Outbox:
             await self._ledger.abandon(entries, "the run that sent it was stopped")
             raise
         return tuple(entry.receipt for entry in entries if entry.receipt is not None)
+
+    @property
+    def waiting(self) -> int:
+        """The number of messages of all chats that wait or are being sent."""
+        return self._queues.waiting
 
     def adapter(self, chat_key: ChatKey) -> Adapter | None:
         """Return the adapter that serves a chat; None if there is none."""

@@ -1,6 +1,7 @@
 """Makes platform calls, or asks a platform about an earlier call. Both have a time-out."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 import anyio
@@ -15,6 +16,8 @@ from nekro_core.delivery.outbound.readable import readable_segments
 from nekro_core.delivery.outbound.split import Piece, long_text_as_file, split
 from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.store import Store
+from nekro_core.system.telemetry.spans import Span
+from nekro_core.system.telemetry.telemetry import Telemetry
 
 _ANSWERS = frozenset(
     {
@@ -40,11 +43,13 @@ class PlatformCaller:
         adapters: Mapping[str, Adapter],
         ledger: DeliveryLedger,
         settings: DeliverySettings,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._store = store
         self._adapters = adapters
         self._ledger = ledger
         self._settings = settings
+        self._telemetry = telemetry or Telemetry()
 
     def adapter(self, chat_key: ChatKey) -> Adapter | None:
         """Return the adapter that serves a chat."""
@@ -77,10 +82,36 @@ class PlatformCaller:
             return
         await self._ledger.begin_call(entry)
         delivery = self.shown(adapter, entry.delivery)
-        receipt = await self.report(adapter.send(delivery), delivery)
+        began = anyio.current_time()
+        with self._traced(adapter.name) as span:
+            receipt = await self.report(adapter.send(delivery), delivery)
+            span.note("nekro.delivery.state", receipt.state.value)
+            if receipt.state is not DeliveryState.SENT:
+                span.fail(receipt.state.value)
+        self._count(adapter, entry, receipt, anyio.current_time() - began)
         if receipt.state is not DeliveryState.PENDING:
             queue.window.take(anyio.current_time())
         await self._ledger.decide(entry, receipt)
+
+    @contextmanager
+    def _traced(self, platform: str) -> Iterator[Span]:
+        """Record a platform call as a span."""
+        attributes = {"messaging.system": platform, "messaging.operation.type": "send"}
+        span = self._telemetry.tracer.begin(f"send {platform}", attributes, client=True)
+        try:
+            yield span
+        finally:
+            span.end()
+
+    def _count(
+        self, adapter: Adapter, entry: OutgoingCall, receipt: Receipt, seconds: float
+    ) -> None:
+        metrics = self._telemetry.metrics
+        metrics.platform_call.observe(seconds, adapter.name, receipt.state.value)
+        if receipt.state is DeliveryState.SENT:
+            metrics.messages.add(adapter.name, "out")
+            if entry.row.run_id:
+                metrics.words_sent(entry.row.chat_key)
 
     def _longest(self, delivery: Delivery) -> float:
         """Return the time-out of a call in seconds. It is longer for large media."""

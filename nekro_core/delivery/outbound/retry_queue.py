@@ -15,7 +15,8 @@ from nekro_core.delivery.outbound.chat_queue import ChatQueue, ChatQueues
 from nekro_core.delivery.outbound.ledger import DeliveryLedger, OutgoingCall
 from nekro_core.delivery.outbound.platform_call import PlatformCaller
 from nekro_core.delivery.settings import DeliverySettings
-from nekro_core.store import StoreError
+from nekro_core.store import OwnershipLost, StoreError, writing_as
+from nekro_core.store.ownership import ChatScope, every_chat
 
 UNDECIDED = frozenset({DeliveryState.PENDING, DeliveryState.UNKNOWN})
 """States of the calls that wait in a queue."""
@@ -37,9 +38,11 @@ class RetryQueue:
         self._settings = settings
         self._nudged = anyio.Event()
 
-    async def load_pending(self) -> None:
-        """Load the calls of an earlier process that have no outcome yet."""
-        for entry in await self._ledger.load_unfinished(young_s=self._settings.resend_for_s):
+    async def load_pending(self, chats: ChatScope = every_chat) -> None:
+        """Load the calls to some chats that have no outcome from an earlier process. No call to
+        these chats may be under way in this process."""
+        young_s = self._settings.resend_for_s
+        for entry in await self._ledger.load_unfinished(young_s=young_s, chats=chats):
             with self._queues.use(entry.row.chat_key) as queue:
                 queue.parked.append(entry)
 
@@ -71,12 +74,24 @@ class RetryQueue:
         with self._queues.use(queue.chat_key):
             try:
                 async with queue.enter().turn():
-                    while queue.parked and await self._try(queue, queue.parked[0]):
+                    while queue.parked and await self._try_as_owner(queue, queue.parked[0]):
                         pass
             except StoreError as error:
                 logger.error("the waiting messages for {} stay queued: {}", queue.chat_key, error)
             finally:
                 queue.flushing = False
+
+    async def _try_as_owner(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
+        """Try a call with the ownership with which it was made. If another process owns the chat
+        now, that process takes care of the call, and it leaves this queue."""
+        try:
+            with writing_as(entry.ownership):
+                return await self._try(queue, entry)
+        except OwnershipLost as error:
+            logger.info("delivery {} is left to its owner: {}", entry.row.delivery_id, error)
+            if queue.parked and queue.parked[0] is entry:
+                queue.parked.popleft()
+            return True
 
     async def _try(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
         """Make the first call of a queue, find out its outcome, or drop it. Returns False if the

@@ -104,6 +104,7 @@ class EmbeddedModel:
             prefers_examples=True,
             context_tokens=settings.context_tokens,
             price=Price(source=PriceSource.FREE),
+            provider="llama.cpp",
         )
         self._clients = [self._client(slot) for slot in range(SLOTS)]
         self._slots: dict[str, int] = {}

@@ -25,6 +25,7 @@ from nekro_core.memory.search.segments import (
 )
 from nekro_core.store import Store, StoreError
 from nekro_core.store.database import Row, Rows
+from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.store.search_blocks import IndexedMessage
 from nekro_core.store.search_index import SearchSegment
 from nekro_core.store.search_pages import Postings, bucket_of, merge_pages, with_added
@@ -54,10 +55,18 @@ class _Waiting:
 
 class SearchIndexer:
     """Adds messages to the index, merges segments, and removes messages that were recalled or
-    edited."""
+    edited. Only one process may do this for a chat. ``chats`` says which chats are those of this
+    process."""
 
-    def __init__(self, store: Store, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        chats: ChatScope = every_chat,
+    ) -> None:
         self._store = store
+        self._chats = chats
         self._index = store.search_index
         self._clock = clock
         self._waiting: dict[ChatKey, _Waiting] = {}
@@ -93,7 +102,8 @@ class SearchIndexer:
         ready = [
             chat_key
             for chat_key, waiting in self._waiting.items()
-            if not waiting.known or waiting.messages >= SMALLEST + NEWEST
+            if self._chats(chat_key)
+            and (not waiting.known or waiting.messages >= SMALLEST + NEWEST)
         ]
         for chat_key in ready:
             while await self._measured(chat_key):
@@ -102,13 +112,13 @@ class SearchIndexer:
     async def index_changes(self) -> None:
         """Remove the terms of messages that were recalled, edited or deleted. Then add the new
         terms of the edited messages."""
-        for chat_key in await self._index.chats_with_changes():
+        for chat_key in filter(self._chats, await self._index.chats_with_changes()):
             async with self._index.writing:
                 for seq, (position, change) in (await self._index.remove_changed(chat_key)).items():
                     await self._put_back(chat_key, seq, position, change)
 
     async def _begin(self) -> None:
-        await self._index.delete_unfinished()
+        await self._index.delete_unfinished(self._chats)
         for chat_key in await self._store.messages.newest_seqs():
             self._waiting.setdefault(chat_key, _Waiting())
 

@@ -12,6 +12,7 @@ from nekro_core.memory.search.finder import MessageFinder
 from nekro_core.memory.search.indexer import SearchIndexer
 from nekro_core.memory.search.meaning import MessageVectors, TextEncoder
 from nekro_core.store import Store
+from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.system.background_tasks import background_tasks
 
 
@@ -37,6 +38,7 @@ class MessageSearchService:
         timezone: str = "",
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        chats: ChatScope = every_chat,
     ) -> AsyncIterator[Self]:
         """Build the search. When the block ends, its background tasks end.
 
@@ -46,10 +48,11 @@ class MessageSearchService:
             timezone: The time zone of dates, such as ``Asia/Shanghai``; empty for the machine's.
             clock: A monotonic clock.
             wall: Returns the present time, in seconds since 1970.
+            chats: The chats whose messages this process indexes.
         """
         zone = ZoneInfo(timezone) if timezone else None
         async with background_tasks() as tasks:
-            indexer = SearchIndexer(store, clock=clock)
+            indexer = SearchIndexer(store, clock=clock, chats=chats)
             tasks.start_soon(indexer.run, name="index of messages")
             if encoder is None:
                 yield cls(MessageFinder(store, zone=zone, wall=wall, clock=clock), indexer)

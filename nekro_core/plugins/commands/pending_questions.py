@@ -14,6 +14,7 @@ from nekro_core.chat import ChatKey
 from nekro_core.plugins.authoring.command_response import Question
 from nekro_core.plugins.commands.book import RegisteredCommand
 from nekro_core.store import WaitingRow
+from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.system.errors import NekroError
 
 QUESTION, ANSWER = "question", "answer"
@@ -33,8 +34,8 @@ class QuestionStore(Protocol):
     def forget(self, kind: str, name: str) -> Awaitable[object]:
         """Delete a row."""
 
-    async def all(self, kind: str) -> list[WaitingRow]:
-        """Get every row of a kind."""
+    async def all(self, kind: str, chats: ChatScope) -> list[WaitingRow]:
+        """Get the rows of a kind that belong to some chats."""
 
 
 class PendingQuestion(msgspec.Struct, frozen=True, eq=False):
@@ -169,15 +170,16 @@ class PendingQuestions:
             self._forget(wait)
         return wait
 
-    async def left(self) -> tuple[list[WaitingRow], set[int]]:
-        """Read the rows of an earlier process: its open questions, and the record numbers of the
-        answers that its commands were processing. The rows of these answers are deleted."""
+    async def left(self, chats: ChatScope = every_chat) -> tuple[list[WaitingRow], set[int]]:
+        """Read the rows that an earlier process left in some chats: its open questions, and the
+        record numbers of the answers that its commands were processing. The rows of these answers
+        are deleted."""
         if self._keeper is None:
             return [], set()
-        answers = await self._keeper.all(ANSWER)
+        answers = await self._keeper.all(ANSWER, chats)
         for row in answers:
             await self._keeper.forget(ANSWER, row.name)
-        return await self._keeper.all(QUESTION), {int(row.name) for row in answers}
+        return await self._keeper.all(QUESTION, chats), {int(row.name) for row in answers}
 
     def remaining(self, row: WaitingRow) -> float:
         """Get the seconds until the deadline of a row; negative after the deadline. The result is

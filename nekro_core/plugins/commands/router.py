@@ -25,6 +25,7 @@ from nekro_core.plugins.commands.pending_questions import (
 )
 from nekro_core.policy.permissions import CommandAccess, CommandPermission, CommandSettings
 from nekro_core.store import StoreError, WaitingRow
+from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.system.keyed_queue import KeyedLimiter
 from nekro_core.tools.outcome import ToolFailure
 
@@ -34,10 +35,13 @@ only if the deadline was at most this many seconds ago."""
 
 
 async def restore_questions(
-    waits: PendingQuestions, book: CommandRegistry, context_for: ContextFactory
+    waits: PendingQuestions,
+    book: CommandRegistry,
+    context_for: ContextFactory,
+    chats: ChatScope,
 ) -> set[int]:
     """See `CommandRouter.restore`."""
-    rows, answers = await waits.left()
+    rows, answers = await waits.left(chats)
     for row in rows:
         try:
             await _restore(row, waits, book, context_for)
@@ -163,11 +167,12 @@ class CommandRouter:
         self._begin(CommandCall(entry=wait.entry, record=record, line=line, wait=wait), start)
         return wait.entry.long_name
 
-    async def restore(self) -> set[int]:
-        """Restore the open questions of an earlier process. Returns the numbers of the records that
-        are answers which commands of that process were still processing; the agent must not answer
-        these records. Call this once, after the plugins were loaded. Raises `StoreUnavailable`."""
-        return await restore_questions(self._waits, self.book, self._context_for)
+    async def restore(self, chats: ChatScope = every_chat) -> set[int]:
+        """Restore the open questions that an earlier process left in some chats. Returns the
+        numbers of the records that are answers which commands of that process were still
+        processing; the agent must not answer these records. Call this once for each chat, after the
+        plugins were loaded. Raises `StoreUnavailable`."""
+        return await restore_questions(self._waits, self.book, self._context_for, chats)
 
     def forget(self, chat_key: ChatKey, user_id: str) -> None:
         """Close the open question to this person, if there is one."""

@@ -15,6 +15,7 @@ from loguru import logger
 
 from nekro_core.chat import ChatKey, ChatKeyError, Record
 from nekro_core.store import SqlStatement, Store, WaitingRow
+from nekro_core.store.ownership import ChatScope, every_chat
 
 TASK = "task"
 _SHOWN = 200
@@ -82,10 +83,12 @@ class RunningTaskRecords:
             self._keeper.forget(TASK, _name(task_type, task_id))
 
 
-async def report_interrupted(store: Store, inbox: TaskNoteWriter) -> int:
-    """Report the interrupted tasks of an earlier process to their chats, and delete their rows.
-    Returns how many there were. Raises `StoreError`."""
-    rows = await store.waiting.all(TASK)
+async def report_interrupted(
+    store: Store, inbox: TaskNoteWriter, chats: ChatScope = every_chat
+) -> int:
+    """Report the interrupted tasks of an earlier process to those chats of ``chats`` in which they
+    ran, and delete their rows. Returns how many there were. Raises `StoreError`."""
+    rows = await store.waiting.all(TASK, chats)
     for row in rows:
         known = json.loads(row.data)
         logger.warning("{}: task {} was interrupted by a restart", row.plugin, known)

@@ -14,6 +14,9 @@
     boot.py        sends the supervisor's code through the attached stream
     fd_passing.py  the socket that passes descriptors to the host, if the engine is on this machine
     uploads.py     files that the host writes into a box and the box's code cannot change
+    packages.py    the packages that all boxes share, in volumes
+    package_filling.py
+                   fills such a volume
     orphans.py     removes containers of bots that were killed
     remedies.py    what the operator can do if an engine cannot be used
     build.py  root_files.py  Dockerfile

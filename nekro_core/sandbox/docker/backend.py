@@ -2,13 +2,14 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import anyio
 import anyio.abc
 
 from nekro_core.sandbox.box import Box, BoxSpec, Check, SandboxError, SelfCheck
+from nekro_core.sandbox.box_packages import SharedPackages, packages_parent
 from nekro_core.sandbox.check import check_box
 from nekro_core.sandbox.docker import remedies
 from nekro_core.sandbox.docker.engine import DockerEngine
@@ -16,6 +17,7 @@ from nekro_core.sandbox.docker.fd_passing import engine_is_local
 from nekro_core.sandbox.docker.images import ImageResolver
 from nekro_core.sandbox.docker.launch import ContainerLauncher
 from nekro_core.sandbox.docker.orphans import box_labels, remove_orphans
+from nekro_core.sandbox.docker.packages import EnginePackages
 from nekro_core.sandbox.memory_limit import half_of_machine
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.sandbox.uploads import UploadQuota
@@ -30,6 +32,7 @@ class _Prepared:
     engine: DockerEngine
     images: ImageResolver
     launcher: ContainerLauncher
+    packages: EnginePackages | None
 
 
 class DockerBackend:
@@ -103,9 +106,9 @@ class DockerBackend:
         return self._prepared is not None and self._prepared.launcher.total.crowded
 
     @property
-    def packages(self) -> None:
-        """See `Backend.packages`. Returns None, because the image of a container decides which
-        packages it has."""
+    def packages(self) -> SharedPackages | None:
+        """See `Backend.packages`."""
+        return self._prepared.packages if self._prepared is not None else None
 
     async def images(self) -> tuple[str, ...]:
         """See `Backend.images`."""
@@ -114,7 +117,14 @@ class DockerBackend:
     async def create(self, spec: BoxSpec) -> Box:
         """See `Backend.create`."""
         prepared = await self._prepare()
-        return await prepared.launcher.launch(await prepared.images.choose(spec.template), spec)
+        image = await prepared.images.choose(spec.template)
+        packages = prepared.packages
+        if packages is None:
+            return await prepared.launcher.launch(image, spec)
+        box = await prepared.launcher.launch(image, spec, packages.volume(image))
+        default = spec.template == self._settings.spec.template
+        packages.note_box(image, complete=box.has_packages, default=default)
+        return box
 
     async def aclose(self) -> None:
         """Destroy every box of this backend."""
@@ -152,16 +162,33 @@ class DockerBackend:
                 except BaseException:
                     engine.close()
                     raise
-                self._tasks.start_soon(self._end_promptly, launcher, name="end of lost containers")
                 images = ImageResolver(engine, self._settings.images, labels)
-                self._prepared = _Prepared(engine, images, launcher)
+                packages = self._packages(engine, images, labels)
+                self._prepared = _Prepared(engine, images, launcher, packages)
+                self._tasks.start_soon(self._serve, self._prepared, name="end of lost containers")
         return self._prepared
 
-    async def _end_promptly(self, launcher: ContainerLauncher) -> None:
+    def _packages(
+        self, engine: DockerEngine, images: ImageResolver, labels: Mapping[str, str]
+    ) -> EnginePackages | None:
+        settings = self._settings
+        if not settings.packages:
+            return None
+        return EnginePackages(
+            engine,
+            parent=packages_parent(settings.packages_dir),
+            labels=labels,
+            processors=settings.processors,
+            choose_default=lambda: images.choose(settings.spec.template),
+        )
+
+    async def _serve(self, prepared: _Prepared) -> None:
         with self._ending:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(launcher.total.watch)
-                await launcher.ender.serve()
+                tasks.start_soon(prepared.launcher.total.watch)
+                if prepared.packages is not None:
+                    tasks.start_soon(prepared.packages.serve)
+                await prepared.launcher.ender.serve()
                 tasks.cancel_scope.cancel()
 
     def _total_bytes(self, engine: DockerEngine) -> int:

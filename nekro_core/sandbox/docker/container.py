@@ -13,6 +13,7 @@ from nekro_core.sandbox.docker import boot
 from nekro_core.sandbox.docker.fd_passing import SOCKET_FOLDER
 from nekro_core.sandbox.docker.images import GuestImage
 from nekro_core.sandbox.docker.users import BoxUserIds
+from nekro_core.sandbox.package_fetch import PLACE
 from nekro_core.system.confinement.jail_filter import build_buffer_filter
 
 _MIB = 1024 * 1024
@@ -46,6 +47,15 @@ _MASKED = (
 )
 _READ_ONLY = ("/proc/sys",)
 
+STARTUP = f"{PLACE}/startup"
+"""The folder of ``sitecustomize.py`` among the shared packages. Programs that code starts import it
+from the PYTHONPATH, and it adds the packages to their path, after those of the image."""
+_WITH_PACKAGES = {
+    "PYTHONPATH": STARTUP,
+    # Else OpenBLAS starts a thread for each processor of the machine, and threads are limited.
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
 _SPARE_PROCESSES = 8
 """The number of processes that is added to the box's limit, for the programs that write uploads."""
 _SPARE_BYTES = 48 * _MIB
@@ -61,9 +71,12 @@ _GUEST_NICE = 10
 without end. The container's own share of the processors is set in the engine."""
 
 
-def box_limits(spec: BoxSpec, image: GuestImage, machine: str) -> dict[str, object]:
+def box_limits(
+    spec: BoxSpec, image: GuestImage, machine: str, *, shares_packages: bool = False
+) -> dict[str, object]:
     """Return the settings for the supervisor: the limits that it sets for the guest, and the
-    packages that code can import."""
+    folders of packages that code can import. Packages of the image come before the shared
+    packages."""
     limits: dict[str, object] = {
         "memory": spec.memory_bytes,
         "processes": spec.processes,
@@ -71,8 +84,8 @@ def box_limits(spec: BoxSpec, image: GuestImage, machine: str) -> dict[str, obje
         "guest_nice": _GUEST_NICE,
         "guest_filter": build_buffer_filter(machine).hex(),
     }
-    if image.packages:
-        limits["packages"] = image.packages[0]
+    if folders := (*image.packages, *((PLACE,) if shares_packages else ())):
+        limits["packages"] = ":".join(folders)
     return limits
 
 
@@ -84,10 +97,11 @@ def container_config(
     labels: Mapping[str, str],
     processors: float,
     socket_folder: Path | None = None,
+    packages: str = "",
 ) -> dict[str, Any]:
     """Return the engine's configuration of a container. ``socket_folder`` has the descriptor socket
-    (`fd_passing`)."""
-    environment = _ENVIRONMENT | {"PATH": image.path}
+    (`fd_passing`). ``packages`` is the volume with the shared packages, or empty."""
+    environment = _ENVIRONMENT | {"PATH": image.path} | (_WITH_PACKAGES if packages else {})
     removed = [name for name in (*image.environment, "HOSTNAME") if name not in environment]
     return {
         "Image": image.image_id,
@@ -107,7 +121,7 @@ def container_config(
         "NetworkDisabled": True,
         "Healthcheck": {"Test": ["NONE"]},
         "HostConfig": _host_config(image, spec, users, processors)
-        | {"Mounts": list(_mounts(image, socket_folder))},
+        | {"Mounts": list(_mounts(image, socket_folder, packages))},
     }
 
 
@@ -147,7 +161,21 @@ def _host_config(
     }
 
 
-def _mounts(image: GuestImage, socket_folder: Path | None) -> Iterator[dict[str, Any]]:
+def packages_mount(volume: str, *, read_only: bool) -> dict[str, Any]:
+    """Return the mount of the volume with the shared packages. The engine makes the volume if it
+    does not exist. Files that an image has in this place are not copied into it."""
+    return {
+        "Type": "volume",
+        "Source": volume,
+        "Target": PLACE,
+        "ReadOnly": read_only,
+        "VolumeOptions": {"NoCopy": True},
+    }
+
+
+def _mounts(
+    image: GuestImage, socket_folder: Path | None, packages: str
+) -> Iterator[dict[str, Any]]:
     # Each volume of the image gets a mount of limited size. Otherwise the engine would make a
     # folder on its disk for the volume, without a limit.
     for path in image.volumes:
@@ -164,6 +192,8 @@ def _mounts(image: GuestImage, socket_folder: Path | None) -> Iterator[dict[str,
             "Target": SOCKET_FOLDER,
             "ReadOnly": True,
         }
+    if packages:
+        yield packages_mount(packages, read_only=True)
 
 
 def _folders(image: GuestImage, spec: BoxSpec, users: BoxUserIds, quarter: int) -> dict[str, str]:

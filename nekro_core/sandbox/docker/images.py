@@ -43,6 +43,12 @@ class GuestImage:
     environment: tuple[str, ...]
     """The names of the variables that the image sets."""
     packages: tuple[str, ...]
+    """The folders of the packages that the image itself has."""
+    suffix: str
+    """How the names of compiled modules end that this Python loads:
+    ``.cpython-311-x86_64-linux-gnu.so``. It names the version, the processor and the system."""
+    glibc: tuple[int, ...]
+    """The version of the C library; empty if it is another library than glibc."""
     volumes: tuple[str, ...]
     has_shared: bool
 
@@ -118,6 +124,8 @@ class ImageResolver:
             path=variables.get("PATH") or _PATH,
             environment=tuple(variables),
             packages=tuple(found["packages"]),
+            suffix=found["suffix"],
+            glibc=tuple(int(part) for part in found["glibc"].split(".") if part.isdigit()),
             volumes=tuple(config.get("Volumes") or ()),
             has_shared=found["shared"],
         )

@@ -69,17 +69,18 @@ class ContainerLauncher:
         self._doors = _open_doors(doors_in) if may_have_doors else None
         self._doors_work = False
 
-    async def launch(self, image: GuestImage, spec: BoxSpec) -> BoxConnection:
-        """Make a box and wait until its supervisor is ready. Raises `BackendUnavailable`."""
+    async def launch(self, image: GuestImage, spec: BoxSpec, packages: str = "") -> BoxConnection:
+        """Make a box and wait until its supervisor is ready. ``packages`` is the volume with the
+        shared packages, or empty. Raises `BackendUnavailable`."""
         await self.total.admit()
         try:
-            box = await self._launch(image, spec, self._doors)
+            box = await self._launch(image, spec, packages, self._doors)
         except BackendUnavailable as error:
             if self._doors is None or self._doors_work:
                 raise
             _log.info("descriptor sockets do not work, connections are relayed: %s", error)
             self.close()
-            return await self._launch(image, spec, None)
+            return await self._launch(image, spec, packages, None)
         self._doors_work = True
         return box
 
@@ -91,7 +92,7 @@ class ContainerLauncher:
             self._doors = None
 
     async def _launch(
-        self, image: GuestImage, spec: BoxSpec, fd_passing: DescriptorSockets | None
+        self, image: GuestImage, spec: BoxSpec, packages: str, fd_passing: DescriptorSockets | None
     ) -> BoxConnection:
         users = self._users.take()
         box_id = secrets.token_hex(8)
@@ -109,13 +110,15 @@ class ContainerLauncher:
             # The start is shielded from cancellation. If it were cancelled, the id of the new
             # container would be unknown, and the container could not be removed.
             with anyio.CancelScope(shield=True):
-                box, stream = await self._start(image, spec, users, box_id, way, held, free)
+                box, stream = await self._start(
+                    image, spec, packages, users, box_id, way, held, free
+                )
         except BaseException:
             free()
             raise
         try:
             with anyio.move_on_after(_READY_TIMEOUT_S):
-                await self._equip(box, stream, way, image, users)
+                await self._equip(box, stream, way, image, users, shares_packages=bool(packages))
                 await box.ready.wait()
         except BaseException:
             await box.destroy()
@@ -130,6 +133,7 @@ class ContainerLauncher:
         self,
         image: GuestImage,
         spec: BoxSpec,
+        packages: str,
         users: BoxUserIds,
         box_id: str,
         way: DescriptorSocket | None,
@@ -143,6 +147,7 @@ class ContainerLauncher:
             labels=self._labels,
             processors=self._processors,
             socket_folder=way.folder if way is not None else None,
+            packages=packages,
         )
         started = await self._engine.ask(start, self._engine.client, config, f"nekro-box-{box_id}")
         uploads = ContainerUploads(
@@ -172,6 +177,8 @@ class ContainerLauncher:
         way: DescriptorSocket | None,
         image: GuestImage,
         users: BoxUserIds,
+        *,
+        shares_packages: bool,
     ) -> None:
         """Send the supervisor's code, and accept its connection to the descriptor socket. No
         untrusted code runs in the box yet."""
@@ -184,7 +191,8 @@ class ContainerLauncher:
                 return  # The box was lost. The caller checks `box.alive`.
             box.receive_descriptors(fd_socket)
         box.attach(stream.channel)
-        limits = box_limits(box.spec, image, self._engine.facts.machine)
+        machine = self._engine.facts.machine
+        limits = box_limits(box.spec, image, machine, shares_packages=shares_packages)
         stream.send(boot.go_on(self._filter, limits, image.modules))
 
 

@@ -17,6 +17,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from nekro_core.sandbox.box import BackendUnavailable
+from nekro_core.sandbox.package_fetch import PLACE
 
 _PROGRAMS = (
     "sh bash dash env ls cat cp mv rm ln mkdir mkfifo rmdir mktemp chmod touch stat du df head "
@@ -38,6 +39,8 @@ box."""
 
 _USERS = "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n"
 _GROUPS = "root:x:0:\nuser:x:1000:\n"
+_FOR_WHEELS = ("libstdc++.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1")
+"""Libraries that packages of boxes load and no wheel contains."""
 _LIBRARY = re.compile(rb"(?:=> )?(/\S+) \(0x")
 
 
@@ -100,8 +103,9 @@ def _libraries(binaries: list[str]) -> set[str]:
         [shutil.which("ldd") or "ldd", *binaries], capture_output=True, check=False, timeout=120
     )
     found = {match.decode() for match in _LIBRARY.findall(done.stdout)}
-    # glibc loads this library by its name when a thread ends, so ldd does not list it.
-    beside = {str(Path(path).parent / "libgcc_s.so.1") for path in found}
+    # glibc loads libgcc_s by its name when a thread ends, so ldd does not list it.
+    names = ("libgcc_s.so.1", *_FOR_WHEELS)
+    beside = {str(Path(path).parent / name) for path in found for name in names}
     return found | {path for path in beside if Path(path).exists()}
 
 
@@ -155,7 +159,8 @@ def _add_own_places(archive: tarfile.TarFile) -> None:
     # The names that the archive has already. An engine refuses an archive in which a name occurs
     # twice.
     there = set(archive.getnames())
-    for name in (*_KEPT_EMPTY, "home", "home/user", "app", "app/uploads"):
+    places = ("home", "home/user", "app", "app/uploads", "opt", PLACE.lstrip("/"))
+    for name in (*_KEPT_EMPTY, *places):
         if name not in there:
             there.add(name)
             _add_folder(archive, name)

@@ -55,7 +55,11 @@ def main() -> None:
     fd_socket = int(sys.argv[3]) if sys.argv[3:] else None
     if fd_socket is not None:
         os.set_inheritable(fd_socket, False)
-    ready = {"python": ".".join(map(str, sys.version_info[:3])), "fd_socket": fd_socket is not None}
+    ready = {
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "fd_socket": fd_socket is not None,
+        "packages": os.path.exists("/opt/packages/.complete"),
+    }
     host.send(wire.READY, 1, dumps(ready).encode())
     # READY has been sent before this import. So the host can continue while most of the
     # supervisor's code is imported.

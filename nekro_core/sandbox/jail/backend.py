@@ -21,11 +21,12 @@ from nekro_core.sandbox.box import (
     ImageUnavailable,
     SelfCheck,
 )
-from nekro_core.sandbox.box_packages import BoxPackages
+from nekro_core.sandbox.box_packages import SharedPackages
 from nekro_core.sandbox.check import check_box
 from nekro_core.sandbox.jail import process_tree, remedies
 from nekro_core.sandbox.jail.cgroups import CgroupManager
 from nekro_core.sandbox.jail.command import SUPERVISOR, BoxLayout, box_arguments
+from nekro_core.sandbox.jail.container import ContainerLimits
 from nekro_core.sandbox.jail.defences import ALL, JailDefences
 from nekro_core.sandbox.jail.interpreter import ProcessIdentity
 from nekro_core.sandbox.jail.layout import JailLayout, lay_out
@@ -38,6 +39,7 @@ from nekro_core.sandbox.link.box_connection import BoxConnection
 from nekro_core.sandbox.link.channel import Channel
 from nekro_core.sandbox.link.worker_pool import WorkerPool
 from nekro_core.sandbox.memory_limit import MemoryLimit, half_of_machine
+from nekro_core.sandbox.package_fetch import PLACE
 from nekro_core.sandbox.settings import SandboxSettings
 from nekro_core.sandbox.uploads import BoxUploads
 from nekro_core.system.confinement.jail_filter import build_buffer_filter
@@ -92,7 +94,7 @@ class JailBackend:
                 name="a box starts",
                 ok=False,
                 seen=str(error),
-                remedy=remedies.find_remedy(str(error)),
+                remedy=remedies.find_remedy(str(error), ContainerLimits.find()),
             )
             return SelfCheck(backend=self.name, checks=(failed,))
         try:
@@ -120,9 +122,13 @@ class JailBackend:
             raise BackendUnavailable(f"a box cannot be made: {error}") from error
 
     @property
-    def packages(self) -> BoxPackages | None:
-        """See `Backend.packages`."""
-        return self._layout.packages if self._layout is not None else None
+    def packages(self) -> SharedPackages | None:
+        """See `Backend.packages`. Images with another interpreter than the found one have none."""
+        layout = self._layout
+        template = layout.templates.get(self._settings.spec.template) if layout else None
+        if layout is None or template is None or PLACE not in template.packages.split(":"):
+            return None
+        return layout.packages
 
     @property
     def crowded(self) -> bool:

@@ -77,10 +77,10 @@ _HIDDEN_FILES = (
 )
 _ALWAYS_HIDDEN = frozenset({"sysrq-trigger", "kcore"})
 
-# A box sees these folders of the host if the defence `own_files` is switched off. /home, /etc and
-# /run are not in this list, because the box gets mounts below them. Bubblewrap cannot make mount
-# points in a folder that is mounted read-only.
-_EVERYTHING = ("/var", "/sys", "/opt", "/srv", "/root")
+# A box sees these folders of the host if the defence `own_files` is switched off. /home, /etc, /opt
+# and /run are not in this list, because the box gets mounts below them. Bubblewrap cannot make
+# mount points in a folder that is mounted read-only.
+_EVERYTHING = ("/var", "/sys", "/srv", "/root")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

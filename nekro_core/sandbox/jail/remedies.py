@@ -2,11 +2,15 @@
 
 from dataclasses import dataclass
 
+from nekro_core.sandbox.jail.container import ContainerLimits
+
 
 @dataclass(frozen=True, slots=True)
 class _Remedy:
     signs: tuple[str, ...]
     text: str
+    of_container: bool = False
+    """Whether the settings of a container can be the reason."""
 
 
 _REMEDIES = (
@@ -16,6 +20,7 @@ _REMEDIES = (
         "install the system's bubblewrap with its profile (apt install bubblewrap "
         "apparmor-profiles), write a profile with `userns,` for the launcher, or set "
         "kernel.apparmor_restrict_unprivileged_userns=0",
+        of_container=True,
     ),
     _Remedy(
         ("no permissions to creat", "creating new namespace failed", "clone", "unshare"),
@@ -23,6 +28,7 @@ _REMEDIES = (
         "blocked: use NEKRO_SANDBOX__BACKEND=docker. In a chroot they are refused too: enter the "
         "root by pivot_root (unshare -m, or systemd-nspawn). Else set "
         "kernel.unprivileged_userns_clone=1 and user.max_user_namespaces above 0",
+        of_container=True,
     ),
     _Remedy(
         ("no python",),
@@ -34,14 +40,26 @@ _REMEDIES = (
         "The surrounding container hides parts of /proc, so no fresh one may be mounted: use "
         "NEKRO_SANDBOX__BACKEND=docker, or start the container with --security-opt "
         "systempaths=unconfined",
+        of_container=True,
+    ),
+    _Remedy(
+        ("make / slave", "pivot_root", "sethostname", "set hostname"),
+        "Something forbids mounts in the user namespace of a box, usually an AppArmor profile or a "
+        "seccomp filter around the bot: start the bot without it",
+        of_container=True,
     ),
 )
 
 
-def find_remedy(complaint: str) -> str:
-    """Return what to do about an error message of bubblewrap; empty for an unknown message."""
+def find_remedy(complaint: str, container: ContainerLimits | None = None) -> str:
+    """Return what to do about an error message of bubblewrap; empty for an unknown message.
+
+    Args:
+        complaint: The message.
+        container: The limits of the container around the bot, if it runs in one.
+    """
     lowered = complaint.lower()
     for remedy in _REMEDIES:
         if any(sign in lowered for sign in remedy.signs):
-            return remedy.text
+            return container.remedy() if container and remedy.of_container else remedy.text
     return ""

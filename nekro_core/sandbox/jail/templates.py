@@ -19,9 +19,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from nekro_core.sandbox.box_packages import FONT_SETTINGS, PLACE
 from nekro_core.sandbox.jail.interpreter import Interpreter, ProcessIdentity, find_interpreter
 from nekro_core.sandbox.jail.runtime_folder import RuntimeFolder
+from nekro_core.sandbox.package_fetch import FONT_SETTINGS, PLACE
 
 BASE = "python"
 

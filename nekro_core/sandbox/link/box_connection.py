@@ -67,6 +67,7 @@ class BoxProcesses(Protocol):
 
 class _Ready(msgspec.Struct):
     fd_socket: bool = False
+    packages: bool = False
 
 
 class _Changes(msgspec.Struct):
@@ -116,6 +117,8 @@ class BoxConnection:
         self.bounded_by = bounded_by
         self.idle_bytes = _UNTOLD_BYTES + outside_bytes
         self.ready = anyio.Event()
+        self.has_packages = False
+        """Whether the shared packages (`SharedPackages`) were there when the box was ready."""
         self.lost_reason = ""
         self.run: BoxRun | None = None
         self.executor_pid = 0
@@ -434,7 +437,9 @@ class BoxConnection:
             self.lose(f"its supervisor broke the protocol: {error}")
 
     def _handle_ready(self, text: bytes) -> None:
-        if msgspec.json.decode(text, type=_Ready).fd_socket != (self._fd_socket is not None):
+        told = msgspec.json.decode(text, type=_Ready)
+        self.has_packages = told.packages
+        if told.fd_socket != (self._fd_socket is not None):
             self.lose("its supervisor and its backend do not agree on the descriptor socket")
         self.ready.set()
 

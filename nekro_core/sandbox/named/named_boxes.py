@@ -64,6 +64,11 @@ class NamedBoxes:
             (named for named in self._running if named.running), key=lambda named: named.idle_since
         )
 
+    async def count_asleep(self) -> int:
+        """Return how many boxes sleep: their files are stored, and no process runs. A running box
+        whose files were never saved is not stored, so the number may be slightly too small."""
+        return max(await self._storage.count() - len(self.running), 0)
+
     def of(self, owner: str) -> OwnerBoxes:
         """Return the boxes of one owner. It is always the same object for the same owner."""
         owned = self._owners.get(owner)

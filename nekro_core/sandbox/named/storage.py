@@ -89,6 +89,9 @@ class BoxStorage(Protocol):
         without files.
         """
 
+    async def count(self) -> int:
+        """Return how many boxes of all owners are stored."""
+
     async def forget(self, owner: str, name: str) -> None:
         """Delete the stored record and files of a box. Raises `OSError`."""
 
@@ -185,6 +188,10 @@ class FolderStorage:
             layers_bytes=sum(map(len, archives[1:])),
         )
 
+    async def count(self) -> int:
+        """See `BoxStorage.count`."""
+        return await anyio.to_thread.run_sync(_stored_boxes, self._folder)
+
     async def forget(self, owner: str, name: str) -> None:
         """See `BoxStorage.forget`."""
         self._counted = False
@@ -234,6 +241,13 @@ def _records(folder: Path) -> dict[str, BoxRecord | None]:
             except msgspec.MsgspecError as error:
                 _log.error("%s is not a record of a box; default values are used: %s", path, error)
     return found
+
+
+def _stored_boxes(folder: Path) -> int:
+    return sum(
+        len({Path(name).stem for name in names if Path(name).suffix in (_FILES, _RECORD)})
+        for _, _, names in os.walk(folder)
+    )
 
 
 def _bytes_below(folder: Path) -> int:

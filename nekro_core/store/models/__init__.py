@@ -35,6 +35,7 @@ from nekro_core.store.models.memory import (
     NoteTable,
     SummaryTable,
 )
+from nekro_core.store.models.partitions import PartitionOwnerTable
 from nekro_core.store.models.plugins import (
     ModelUseTable,
     PluginDataTable,
@@ -82,6 +83,7 @@ __all__ = [
     "MessageVersionTable",
     "ModelUseTable",
     "NoteTable",
+    "PartitionOwnerTable",
     "PluginDataTable",
     "PromptPartTable",
     "PromptTable",

@@ -112,6 +112,15 @@ def allowed_numbers(machine: str, *, watches: bool) -> frozenset[int]:
     """Return the numbers of the allowed calls for a processor. ``watches`` adds the calls of
     inotify."""
     column = 1 + MACHINES.index(machine)
+    return frozenset(int(row[column]) for row in _rows(watches=watches) if row[column] != "-")
+
+
+def allowed_names(*, watches: bool) -> frozenset[str]:
+    """Return the names of the allowed calls of all processors. ``watches`` adds the calls of
+    inotify."""
+    return frozenset(row[0] for row in _rows(watches=watches))
+
+
+def _rows(*, watches: bool) -> list[list[str]]:
     text = _ALLOWED + _WATCHES if watches else _ALLOWED
-    rows = [row.split() for row in text.split(", ") if row]
-    return frozenset(int(row[column]) for row in rows if row[column] != "-")
+    return [row.split() for row in text.split(", ") if row]

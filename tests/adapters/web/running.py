@@ -28,6 +28,7 @@ from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.people import People
 from nekro_core.store import Store
 from nekro_core.store.audit import AuditRepository
+from nekro_core.system.telemetry.readiness import BotMonitor
 from tests.adapters.web.fake_host import FakeHost
 
 SERVE = Path(__file__).with_name("serve.py")
@@ -77,13 +78,19 @@ class Web:
 
 @asynccontextmanager
 async def web(
-    data: Path, *, root_path: str = "", outbox: Any = None, **settings: Any
+    data: Path,
+    *,
+    root_path: str = "",
+    outbox: Any = None,
+    monitor: BotMonitor | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Web]:
     clock = Clock()
     app = FastAPI(openapi_url=None)
     app.root_path = root_path
     async with Store.open(f"sqlite://{data}/web.sqlite3", clock=clock) as store:
         site = ConsoleSite.of(store, data, settings, clock=clock)
+        site.monitor = monitor
         host = FakeHost(data, outbox=outbox, site=site)
         adapter = add_api(
             host, host.operator, WebSettings.read(settings), anyio.Event(), clock=clock

@@ -14,6 +14,13 @@ from nekro_core.store import Store
 from nekro_core.system.documents import FileDocuments
 
 OLD = "0017_participation"
+UNDONE = (
+    "DROP TABLE upgrade_notes",
+    "DROP INDEX turns_chat_times",
+    "CREATE INDEX turns_chat_id ON turns (chat_key, id)",
+    "DROP TABLE partition_owners",
+)
+"""Undoes the migration `OLD` and all later ones."""
 
 
 async def used_before(folder: Path, *, chats: int = 1) -> None:
@@ -21,8 +28,9 @@ async def used_before(folder: Path, *, chats: int = 1) -> None:
     async with Store.open(f"sqlite://{folder / 'nekro.sqlite3'}"):
         pass
     with closing(sqlite3.connect(folder / "nekro.sqlite3")) as database, database:
-        database.execute("DROP TABLE upgrade_notes")
-        database.execute("DELETE FROM tortoise_migrations WHERE name = ?", (OLD,))
+        for statement in UNDONE:
+            database.execute(statement)
+        database.execute("DELETE FROM tortoise_migrations WHERE name >= ?", (OLD,))
         for number in range(chats):
             database.execute(
                 "INSERT INTO chats (chat_key, instance, first_seen, handled_seq) "

@@ -15,6 +15,7 @@ from nekro_core.agent.prompt.line_marks import window_marks
 from nekro_core.agent.prompt.memory_sections import MemorySections
 from nekro_core.agent.prompt.prompt import FinishedStep, PromptView, build_prompt
 from nekro_core.agent.prompt.quoting import PromptLines, QuotedText
+from nekro_core.agent.prompt.sandbox_facts import sandbox_facts
 from nekro_core.agent.prompt.system_prompt import system_prompt
 from nekro_core.agent.prompt.transcript import escape_invisible, record_lines, shortened
 from nekro_core.agent.settings import PromptSettings
@@ -42,6 +43,7 @@ from nekro_core.chat import (
 from nekro_core.delivery.adapter import Capabilities
 from nekro_core.llm.model import ChatRequest, ImagePart, ModelProfile, TextPart
 from nekro_core.llm.tokens import estimate_prompt
+from nekro_core.sandbox.settings import SandboxSettings
 from tests.agent.bot import text_of
 
 GROUP = ChatKey.parse("onebot_v11-group_30003")
@@ -426,6 +428,15 @@ def test_the_system_prompt_says_where_the_bot_is_and_what_the_box_has() -> None:
         "Times are the machine's (UTC+00:00). You cannot see pictures.\n"
     ) in text
     assert "- Sandbox: Python 3.11 with numpy, Pillow; no network; 60 s a reply." in text
+
+
+def test_the_packages_of_boxes_are_named_for_every_default_image() -> None:
+    fetched = ("numpy", "pandas")
+    usual, own = SandboxSettings(), SandboxSettings(default_image="my-image")
+    assert sandbox_facts(usual, fetched).packages == fetched
+    assert sandbox_facts(own, fetched).packages == fetched
+    assert sandbox_facts(usual).packages == ()
+    assert sandbox_facts(own).packages is None, "what the operator's image has is not known"
 
 
 def test_the_system_prompt_begins_the_same_for_every_turn() -> None:

@@ -240,6 +240,60 @@ def test_texts_may_have_expressions_in_the_language_of_the_question() -> None:
         assert (f"'{language}'" in request.grammar) == (language != "en"), text
 
 
+ROLL = a_tool(
+    "roll",
+    a_parameter("sides", "int", "integer"),
+    examples="\n".join(
+        f"# User: roll a dice with {sides} sides\nroll({sides})" for sides in range(10, 20)
+    ),
+)
+
+
+def root_of(request: ChatRequest) -> str:
+    return next(line for line in request.grammar.splitlines() if line.startswith("root ::="))
+
+
+def test_the_first_call_is_of_a_function_that_the_question_can_be_about() -> None:
+    tools = tool_set([SEND, SPEAK, ROLL])
+    request = small_prompt(tools, [line(1, "roll a dice with 8 sides")])
+    assert "first-call" in root_of(request)
+    assert "first-call ::= call-2\n" in request.grammar
+    assert "\ncall ::= (call-0 | call-1 | call-2)\n" in request.grammar, "a second call may be any"
+    unclear = small_prompt(tools, [line(1, "what about it?")])
+    assert "first-call" not in root_of(unclear)
+
+
+def test_a_question_like_the_last_one_can_be_about_its_function() -> None:
+    history = line(1, "say yes"), ours(2, "r1", "Yes!"), line(3, "roll a dice with 8 sides")
+    codes = {"r1": 'speak("Yes!")'}
+    request = small_prompt(tool_set([SEND, SPEAK, ROLL]), history, codes=codes)
+    assert "first-call ::= (call-1 | call-2)\n" in request.grammar
+
+
+def test_copied_numbers_are_those_of_the_question() -> None:
+    tools = tool_set([SEND, SPEAK, ROLL])
+    request = small_prompt(tools, [line(1, "roll a dice with 8 sides")])
+    assert 'call-2-v0 ::= "8"\n' in request.grammar
+    history = line(1, "roll a dice with 8 sides"), ours(2, "r1", "5"), line(3, "roll it with 9")
+    request = small_prompt(tools, history, codes={"r1": "roll(8)"})
+    assert 'call-2-v0 ::= ("8" | "9")\n' in request.grammar
+
+
+def test_after_an_error_any_call_and_any_number_is_possible() -> None:
+    steps = [SmallPromptStep("roll(8)", PromptLines(("ToolFailure: at most 6",)))]
+    request = small_prompt(
+        tool_set([SEND, SPEAK, ROLL]), [line(1, "roll a dice with 8 sides")], steps=steps
+    )
+    assert "first-call" not in root_of(request)
+    assert 'call-2-v0 ::= "8"' not in request.grammar
+
+
+def test_a_question_without_numbers_that_is_like_texts_gets_no_expressions() -> None:
+    request = small_prompt(TOOLS, [line(1, "say it slowly")])
+    assert "days_until" not in request.grammar
+    assert "days_until" in small_prompt(TOOLS, [line(1, "say it slowly 3 times")]).grammar
+
+
 def test_examples_are_in_the_persons_language_if_the_tool_has_them() -> None:
     said = [text for role, text in ask(line(1, "早上好")) if role == "user"]
     assert said == ["你好", "say yes", "say it slowly", "你好", "早上好"]
@@ -363,3 +417,25 @@ def test_beginnings_equal_the_first_messages_of_prompts() -> None:
 def test_a_small_prompt_without_tools_is_an_error() -> None:
     with pytest.raises(ValueError, match="at least one tool"):
         small_prompt(tool_set([]), [line(1, "hi")])
+
+
+def test_a_call_has_the_optional_arguments_that_the_shown_examples_have() -> None:
+    who = a_parameter("who", "str", "string", default="")
+    limit = a_parameter("limit", "int", "integer", default=5)
+    said = "\n".join(
+        f'# User: what did {name} say?\nquote(who="{name}")' for name in ("Ann", "Bob", "Cy", "Di")
+    )
+    last = "\n".join(
+        f"# User: show the last {number} messages\nquote(limit={number})" for number in range(2, 6)
+    )
+    quote = a_tool("quote", who, limit, examples=f"{said}\n{last}")
+    grammar = small_prompt(tool_set([quote]), [line(1, "what did Eve say?")]).grammar
+    assert '"who="' in grammar
+    assert '"limit="' not in grammar
+    assert grammar.count('"who="') == 1
+    grammar = small_prompt(tool_set([quote]), [line(1, "show the last 9 messages")]).grammar
+    assert '"who="' not in grammar
+    assert '"limit="' in grammar
+    grammar = small_prompt(tool_set([quote]), [line(1, "anything else?")]).grammar
+    assert '"who="' in grammar
+    assert '"limit="' in grammar

@@ -9,7 +9,7 @@ import pytest
 from nekro_core.chat import Delivery, DeliveryState, Receipt, Text
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.outbound.outbox import Outbox
-from nekro_core.store import Store
+from nekro_core.store import Store, writing_as
 from tests.delivery.conftest import GROUP, ONLY_WHEN_NUDGED, OTHER, Clock
 from tests.delivery.fakes import FakeAdapter, FullDisk
 from tests.delivery.outbound.test_unknown_deliveries import AskedAdapter, Bench, Platform
@@ -368,3 +368,23 @@ async def test_an_unknown_delivery_that_is_too_old_stays_unknown_and_the_rest_is
         old.platform.fate = "fine"
         assert await old.say("two") is SENT
         assert old.platform.texts() == ["hello", "hi", "two"]
+
+
+async def test_messages_of_an_old_owner_are_left_to_the_new_one(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    """A process that lost a chat while its messages waited does not send them later."""
+    old = await store.partitions.take(1, "worker-1")
+    async with away(store, adapter, clock) as outbox:
+        adapter.offline = True
+        for text in ("one", "two"):
+            with writing_as(old):
+                (receipt,) = await outbox.send(GROUP, (Text(text),), run_id=f"r-{text}")
+            assert receipt.state is PENDING
+        await store.partitions.take(1, "worker-2")
+        adapter.offline = False
+        outbox.retry_now()
+        await until(lambda: not outbox._queues.parked())
+        await anyio.sleep(0.05)
+        assert adapter.calls == []
+        assert [await state(store, text) for text in ("one", "two")] == [PENDING, PENDING]

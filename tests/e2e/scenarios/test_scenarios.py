@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from nekro_core.sandbox.box_packages import PackagesUnavailable
 from nekro_core.sandbox.jail.backend import JailBackend
+from nekro_core.sandbox.package_fetch import PackagesUnavailable
 from nekro_core.sandbox.settings import SandboxSettings
 from tests.e2e.scenarios.played import StoredReplies, play, told
 from tests.e2e.scenarios.replies import read_replies

@@ -45,6 +45,9 @@ class OneBotPeer:
     string_messages: bool = False
     has_history: bool = True
     headers: dict[str, str] = field(default_factory=dict)
+    through: tuple[str, int] | None = None
+    """Host and port to connect to instead of those in `url`, which the ``Host`` header names: as if
+    this machine knew the name in `url` under that address."""
     on_frame: Callable[[WireFrame], None] | None = None
     log: list[WireFrame] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
@@ -229,10 +232,14 @@ class OneBotPeer:
             "Authorization": f"Bearer {self.token or ''}",
             **self.headers,
         }
+        other: dict[str, Any] = {}
+        if self.through is not None:
+            other = {"host": self.through[0], "port": self.through[1]}
         while True:
             try:
                 async with connect(
                     url,
+                    **other,
                     additional_headers=headers,
                     max_size=PAYLOAD_LIMIT,
                     proxy=None,

@@ -232,6 +232,22 @@ ATTACKS = [
         backends=frozenset({"jail"}),  # a container has no file of its supervisor
     ),
     Attack(
+        number=7,
+        name="writing to the packages that boxes share",
+        act=guest(
+            """
+            for path in ("x.py", ".complete", "numpy/x.py", "startup/x.py"):
+                fails(lambda: open("/opt/packages/" + path, "w"), errno.EROFS, errno.ENOENT)
+            fails(lambda: os.mkdir("/opt/packages/x"), errno.EROFS)
+            fails(lambda: os.chmod("/opt/packages", 0o777), errno.EROFS)
+            fails(lambda: os.rename("/opt/packages", "/opt/x"), errno.EROFS, errno.EACCES, errno.EBUSY)
+            fails(lambda: call(165 if x86 else 40, b"", b"/opt/packages", b"", 32, 0), errno.EPERM)
+            """,
+            8,
+        ),
+        because="every box of a backend shares this folder: its success would hurt the other attacks",
+    ),
+    Attack(
         number=8,
         name="links in paths that the host reads and writes",
         act=host_reads_and_writes(

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from nekro_core.sandbox.backends import open_backend
 from nekro_core.sandbox.box import BackendUnavailable, BoxSpec
 from nekro_core.sandbox.docker import root_files
-from nekro_core.sandbox.docker.container import container_config
+from nekro_core.sandbox.docker.container import box_limits, container_config
 from nekro_core.sandbox.docker.images import GuestImage
 from nekro_core.sandbox.docker.orphans import box_labels, is_orphan
 from nekro_core.sandbox.docker.relay import plain_socket
@@ -154,6 +154,8 @@ def image(**changes: object) -> GuestImage:
         "path": "/opt/bin:/bin",
         "environment": ("SECRET", "PATH"),
         "packages": (),
+        "suffix": ".cpython-311-x86_64-linux-gnu.so",
+        "glibc": (2, 36),
         "volumes": (),
         "has_shared": True,
     }
@@ -191,9 +193,30 @@ def test_the_configuration_of_a_container_has_every_confinement() -> None:
     assert all("nosuid,nodev,size=" in options for options in host["Tmpfs"].values())
     assert all("nr_inodes=" in options for options in host["Tmpfs"].values())
     assert "uid=70001" in host["Tmpfs"]["/app/uploads"]
-    assert host["Mounts"][0]["Target"] == "/data"
+    assert [mount["Target"] for mount in host["Mounts"]] == ["/data"]
     assert "Privileged" not in host
     assert "Binds" not in host
+
+
+def test_shared_packages_are_mounted_read_only_and_come_after_those_of_the_image() -> None:
+    config = container_config(
+        image=image(packages=("/usr/lib/a", "/usr/lib/b")),
+        spec=BoxSpec(),
+        users=BoxUserIds(code=70_000, uploads=70_001),
+        labels={},
+        processors=1,
+        packages="nekro-box-packages-x",
+    )
+    (mount,) = config["HostConfig"]["Mounts"]
+    assert (mount["Type"], mount["Source"], mount["Target"], mount["ReadOnly"]) == (
+        *("volume", "nekro-box-packages-x", "/opt/packages", True),
+    )
+    assert mount["VolumeOptions"]["NoCopy"], "files of the image must not get into the volume"
+    assert "PYTHONPATH=/opt/packages/startup" in config["Env"]
+    told = image(packages=("/usr/lib/a", "/usr/lib/b"))
+    with_packages = box_limits(BoxSpec(), told, "x86_64", shares_packages=True)
+    assert with_packages["packages"] == "/usr/lib/a:/usr/lib/b:/opt/packages"
+    assert box_limits(BoxSpec(), told, "x86_64")["packages"] == "/usr/lib/a:/usr/lib/b"
 
 
 # A root file system for boxes

@@ -16,6 +16,7 @@ from nekro_core.system.logs.book import LogBook
 from nekro_core.system.logs.files import RotatedLogFiles
 from nekro_core.system.logs.line import LogFilter, LogLine
 from nekro_core.system.logs.ring import LogRing, MissedLines
+from nekro_core.system.logs.settings import LogSettings
 
 
 def line(number: int, text: str = "hello", **more: object) -> LogLine:
@@ -185,3 +186,40 @@ def test_a_logged_line_has_its_chat_and_turn_and_no_secrets(tmp_path: Path) -> N
         assert live.book.newest(limit=1)[0].text == "now"
     finally:
         logger.remove()
+
+
+def test_the_log_is_printed_as_json_lines_with_chat_and_turn_and_without_secrets(
+    tmp_path: Path,
+) -> None:
+    out = Out()
+    redactor = RedactingStream(out)  # type: ignore[arg-type]
+    redactor.add_secrets(["a-secret-token"])
+    logger.remove()
+    live = LiveLog(redactor, tmp_path / "logs", "", LogSettings(format="json"))
+    try:
+        with logger.contextualize(chat_key="web-private_a", turn=9):
+            logger.warning("two\nlines with a-secret-token")
+        logger.info("second")
+        live.book.set_level("ERROR")
+        logger.info("too low")
+    finally:
+        logger.remove()
+    first, second = map(json.loads, out.text.splitlines())
+    assert (first["chat_key"], first["turn_id"], first["level"]) == ("web-private_a", 9, "WARNING")
+    assert first["text"] == "two\nlines with ***"
+    assert (second["text"], second["turn_id"]) == ("second", 0)
+    assert out.text == (tmp_path / "logs" / "bot.log").read_text()
+
+
+def test_the_operator_says_how_much_of_the_log_is_kept(tmp_path: Path) -> None:
+    logger.remove()
+    redactor = RedactingStream(Out())  # type: ignore[arg-type]
+    LiveLog(redactor, tmp_path, "", LogSettings(file_mb=1, files=2))
+    try:
+        for _ in range(3 * 70):
+            logger.info("x" * 15_000)
+    finally:
+        logger.remove()
+    sizes = {each.name: each.stat().st_size for each in tmp_path.iterdir()}
+    assert sizes.keys() == {"bot.log", "bot.1.log"}
+    assert max(sizes.values()) <= 1024 * 1024

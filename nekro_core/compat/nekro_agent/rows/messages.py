@@ -29,6 +29,7 @@ from nekro_core.compat.nekro_agent.rows.errors import NotKept
 from nekro_core.compat.nekro_agent.rows.query import Row
 from nekro_core.compat.nekro_agent.rows.source import RowSource, TableSource
 from nekro_core.store.messages import record_of, unique_id_of
+from nekro_core.store.pending_seq import final_seq
 from nekro_core.store.queries import Column, WhereClause
 
 _NO_PERSON = {BOT_ID, -1, "0", 0}
@@ -209,7 +210,7 @@ class DBChatMessage(Row):
             from_history=True,
         )
         await host.store.messages.add(record, unique_id=unique_id_of(self.message_id))
-        self.id = record.seq
+        self.id = final_seq(record.seq)
 
     async def delete(self, *_: Any, **__: Any) -> None:
         """Mark the message as recalled. The model no longer sees it, but its record is not

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import marshal
 import os
+import site
 import sys
-import sysconfig
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 TYPE_CHECKING = False
@@ -24,6 +25,15 @@ if TYPE_CHECKING:
 _OLDEST = (3, 9)
 
 
+def glibc() -> str:
+    """Return the version of the C library, or an empty string if it is not glibc."""
+    try:
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    except (OSError, ValueError):
+        return ""
+    return version if name == "glibc" else ""
+
+
 def main() -> None:
     """Print a line of JSON, then the compiled modules."""
     sources = json.loads(receive())
@@ -34,14 +44,14 @@ def main() -> None:
             for name, source in sources.items()
         }
         compiled = marshal.dumps(modules)
-    paths = sysconfig.get_paths()
-    debian = "/usr/lib/python3/dist-packages"
-    folders = map(Path, dict.fromkeys((paths["purelib"], paths["platlib"], debian)))
+    folders = map(Path, site.getsitepackages())
     found = {
         "size": len(compiled),
         "executable": os.path.realpath(sys.executable),
         "version": list(sys.version_info[:3]),
         "packages": [str(path) for path in folders if path.is_dir() and any(path.iterdir())],
+        "suffix": EXTENSION_SUFFIXES[0],
+        "glibc": glibc(),
         "shared": os.path.realpath("/app/shared") == "/home/user",
     }
     os.write(1, json.dumps(found).encode() + b"\n")

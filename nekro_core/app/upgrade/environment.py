@@ -1,0 +1,137 @@
+"""Makes an environment of Python packages for a version of the bot, beside the data folder.
+
+``versions/20261129-003015/`` is such an environment, and ``versions/current`` is a link to the one
+that is in use. An environment is never changed after it was made.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from nekro_core.system.errors import NekroError
+
+CURRENT = "current"
+_PACKAGE = "nekro-core"
+_NOT_TAKEN_OVER = {"dev", "kit"}
+"""Extras for people who change the code. A version that only runs does not need them."""
+_INSTALL_S = 3600.0
+"""Maximum number of seconds for the installation: the packages have 700 MB, and a line may be
+slow."""
+_SHORT_S = 120.0
+_SAID = 2000
+
+
+class UpgradeRefused(NekroError):
+    """The upgrade is not carried out. The text says why. The bot and its data are unchanged."""
+
+
+def checked_source(given: str) -> Path:
+    """Return the path of a wheel or of a folder with the source of the bot. Raises
+    `UpgradeRefused`."""
+    path = Path(given).absolute()
+    if path.is_file() and path.suffix == ".whl" and path.name.startswith("nekro_core-"):
+        return path
+    project = path / "pyproject.toml"
+    if project.is_file() and f'name = "{_PACKAGE}"' in project.read_text("utf-8"):
+        return path
+    raise UpgradeRefused(
+        f"{given}: expected a wheel (nekro_core-0.2.0-py3-none-any.whl) or a folder with the "
+        "source of nekro-core, which has a pyproject.toml"
+    )
+
+
+def make_environment(
+    source: Path, versions: Path, *, say: Callable[[str], None], now: float
+) -> Path:
+    """Make an environment and install a version into it, with the extras that are in use here.
+    Return its Python. Raises `UpgradeRefused`; then the folder of the environment is left as it is,
+    for a look."""
+    folder = versions / datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
+    extras = installed_extras()
+    wanted = f"{source}[{','.join(extras)}]" if extras else str(source)
+    say(f"making the environment {folder}, with nekro-core from {wanted}")
+    versions.mkdir(parents=True, exist_ok=True)
+    _run([sys.executable, "-m", "venv", str(folder)], _SHORT_S)
+    python = folder / "bin" / "python"
+    _run(
+        [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", wanted],
+        _INSTALL_S,
+    )
+    return python
+
+
+def version_of(python: Path) -> str:
+    """Return the version of the bot in an environment. Raises `UpgradeRefused`."""
+    return _run(
+        [str(python), "-c", "import nekro_core; print(nekro_core.__version__)"], _SHORT_S
+    ).strip()
+
+
+def installed_extras() -> list[str]:
+    """Return the extras of the bot whose packages are all installed here."""
+    try:
+        own = distribution(_PACKAGE)
+    except PackageNotFoundError:
+        return []
+    needed = [Requirement(each) for each in own.requires or ()]
+    found = []
+    for extra in own.metadata.get_all("Provides-Extra") or ():
+        packages = [
+            each.name
+            for each in needed
+            if each.marker is not None
+            and each.marker.evaluate({"extra": extra})
+            and not each.marker.evaluate({"extra": ""})
+        ]
+        if extra not in _NOT_TAKEN_OVER and packages and all(map(_is_installed, packages)):
+            found.append(extra)
+    return found
+
+
+def switch_current(versions: Path, python: Path) -> Path:
+    """Let the link lead to the environment of ``python``, in one step. Return the link. Raises
+    `OSError`."""
+    link = versions / CURRENT
+    fresh = versions / f".{CURRENT}.new"
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(python.parent.parent.name, target_is_directory=True)
+    fresh.replace(link)
+    return link
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _run(command: list[str], within_s: float) -> str:
+    """Run a program, and return what it printed. Raises `UpgradeRefused`."""
+    # With the paths of this process, pip would count packages of the old environment as installed.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    try:
+        done = subprocess.run(  # noqa: S603 - our own arguments
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            text=True,
+            errors="replace",
+            timeout=within_s,
+        )
+    except subprocess.TimeoutExpired:
+        raise UpgradeRefused(f"{command[0]}: not ready within {within_s:g} s") from None
+    except OSError as error:
+        raise UpgradeRefused(f"{command[0]}: {error}") from None
+    if done.returncode:
+        raise UpgradeRefused(f"{' '.join(command[:4])} failed: {done.stderr.strip()[-_SAID:]}")
+    return done.stdout

@@ -1,0 +1,61 @@
+"""The file with which `nekro upgrade` asks a running bot to continue as another version. The guard
+writes into the same file what became of it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from nekro_core.system.atomic_files import write_whole
+
+ORDER_FILE = "upgrade.json"
+_FRESH_S = 120.0
+"""An order is followed within this many seconds after it was written. An older one was left behind
+by a command that was killed, and a restart for another reason must not follow it."""
+
+
+State = Literal["wanted", "trying", "done", "back"]
+
+
+class UpgradeOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wanted, and what became of it.
+
+    Attributes:
+        state: ``wanted``: the bot has not ended yet. ``trying``: the guard has started the new
+            version. ``done``: it answers. ``back``: the old version was started again.
+        asked: When the order was written, in seconds since 1970.
+        python: The Python of the environment with the new version.
+        within_s: The new version must answer within this many seconds.
+        sqlite: The SQLite file; empty if the database is on a server.
+        reason: Why the new version was given up.
+    """
+
+    state: State = "wanted"
+    asked: float
+    python: str
+    within_s: float
+    sqlite: str = ""
+    reason: str = ""
+
+
+def read_order(data: Path) -> UpgradeOrder | None:
+    """Return the order in a data folder; None if there is none that can be read."""
+    try:
+        return msgspec.json.decode((data / ORDER_FILE).read_bytes(), type=UpgradeOrder)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+
+
+def write_order(data: Path, order: UpgradeOrder) -> None:
+    """Write the order. Raises `OSError`."""
+    write_whole(data / ORDER_FILE, msgspec.json.encode(order))
+
+
+def guard_command(data: Path, started: Sequence[str], now: float) -> tuple[str, ...] | None:
+    """Return the command of the guard, if an upgrade is wanted now; ``started`` is the command of
+    the old version, whose Python also runs the guard."""
+    order = read_order(data)
+    if order is None or order.state != "wanted" or not 0 <= now - order.asked < _FRESH_S:
+        return None
+    return (started[0], "-m", "nekro_core.app.upgrade.guard", str(data), *started)

@@ -1,0 +1,119 @@
+"""Tries the migration of a new version on a copy of the database, while the bot runs."""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+from urllib.parse import urlsplit, urlunsplit
+
+import anyio
+
+from nekro_core.app.upgrade.environment import UpgradeRefused
+from nekro_core.backup.errors import BackupError
+from nekro_core.backup.postgres_copy import dump_postgres, restore_postgres
+from nekro_core.store.errors import StoreError
+from nekro_core.store.file_copy import copy_sqlite
+
+_MIGRATION_S = 3600.0
+"""Maximum number of seconds for the migration of the copy."""
+_SAID = 2000
+DATABASE_URL = "NEKRO_DATABASE_URL"
+
+
+class NotTried(UpgradeRefused):
+    """A copy of the database cannot be made. The text says why."""
+
+
+@contextmanager
+def copy_of_file(database: Path) -> Iterator[str]:
+    """Copy a SQLite file into a folder beside it. Yields the URL of the copy. Raises
+    `UpgradeRefused`."""
+    with tempfile.TemporaryDirectory(prefix=".upgrade-", dir=database.parent) as folder:
+        copy = Path(folder) / database.name
+        try:
+            copy_sqlite(database, copy, lambda *_: None)
+        except (StoreError, OSError) as error:
+            raise UpgradeRefused(f"the database cannot be copied: {error}") from None
+        yield f"sqlite://{copy}"
+
+
+@contextmanager
+def copy_on_server(url: str) -> Iterator[str]:
+    """Copy the tables on a PostgreSQL server into a new database there, which is dropped at the
+    end. Yields the URL of the copy. Raises `NotTried`, for example if the bot may not make
+    databases there."""
+    name = f"nekro_upgrade_{token_hex(4)}"
+    _on_server(url, f'CREATE DATABASE "{name}"')
+    try:
+        parts = urlsplit(url)
+        copy = urlunsplit(parts._replace(path=f"/{name}"))
+        with tempfile.TemporaryDirectory() as folder:
+            dump = Path(folder) / "dump"
+            try:
+                dump_postgres(url, dump, lambda _: None)
+                restore_postgres(copy, dump, lambda _: None)
+            except BackupError as error:
+                raise NotTried(str(error)) from None
+        yield copy
+    finally:
+        _on_server(url, f'DROP DATABASE IF EXISTS "{name}"')
+
+
+def try_migration(python: Path, copy_url: str) -> str:
+    """Let a new version migrate a copy of the database. Return what it says about it. Raises
+    `UpgradeRefused` if it cannot."""
+    environment = {**os.environ, DATABASE_URL: copy_url}
+    command = [str(python), "-m", "nekro_core", "upgrade", "--check-database"]
+    try:
+        done = subprocess.run(  # noqa: S603 - our own arguments
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            text=True,
+            errors="replace",
+            timeout=_MIGRATION_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise UpgradeRefused(
+            f"the migration of the copy was not finished within {_MIGRATION_S:g} s"
+        ) from None
+    if done.returncode:
+        raise UpgradeRefused(
+            f"the new version cannot use a copy of the database: {done.stderr.strip()[-_SAID:]}"
+        )
+    return done.stdout.strip()
+
+
+def _on_server(url: str, statement: str) -> None:
+    """Run a statement that must not be in a transaction. Raises `NotTried`."""
+    try:
+        import asyncpg  # noqa: PLC0415 - an extra
+        from tortoise.backends.base.config_generator import expand_db_url  # noqa: PLC0415 - only here
+    except ModuleNotFoundError as error:
+        raise NotTried(f"{error.name} is missing: pip install 'nekro-core[postgres]'") from None
+    credentials = expand_db_url(url)["credentials"]
+
+    async def run() -> None:
+        connection = await asyncpg.connect(
+            host=credentials["host"],
+            port=credentials["port"],
+            user=credentials["user"],
+            password=credentials["password"],
+            database=credentials["database"],
+            ssl=credentials.get("ssl"),
+        )
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    try:
+        anyio.run(run)
+    except (asyncpg.PostgresError, OSError) as error:
+        what = statement.partition(' "')[0]
+        raise NotTried(f"{what} on the server failed: {error}") from None

@@ -1,0 +1,1 @@
+"""Implements ``nekro service``: runs the bot as a systemd service."""

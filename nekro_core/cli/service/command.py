@@ -1,0 +1,193 @@
+"""Implements ``nekro service``: shows, installs and removes the systemd unit of the bot."""
+
+import argparse
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from nekro_core.cli.service.unit import STATE, ServiceUnit, UnitError, unit_file
+from nekro_core.system.atomic_files import write_whole
+
+RUNNING = Path("/run/systemd/system")
+"""This folder exists while systemd manages the machine (``man 3 sd_booted``)."""
+_MANAGER_S = 60.0
+"""Longest wait in seconds for systemd. Starting and stopping the bot takes at most 20 s."""
+
+
+async def run(options: argparse.Namespace) -> int:
+    """Do what was asked and return the exit status."""
+    try:
+        match options.action:
+            case "show":
+                print(_unit(options).text, end="")
+                return 0
+            case "install":
+                return _install(options)
+            case "status":
+                return _status(options)
+            case _:
+                return _remove(options)
+    except (UnitError, OSError, subprocess.SubprocessError) as error:
+        print(f"nekro service: {error}", file=sys.stderr)
+        return 1
+
+
+def _install(options: argparse.Namespace) -> int:
+    unit, path = _unit(options), _path(options)
+    _check_manager()
+    if unit.user:
+        _check_is_root(options)
+        _check_others_may_run(unit.program)
+        _make_user(unit.user, unit.folder)
+        if unit.folder != STATE:
+            _check_owner(unit.folder, unit.user)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, unit.text.encode())
+    path.chmod(0o644)
+    _systemctl(options, "daemon-reload")
+    print(f"{path} is written: {unit.program} in {unit.folder}")
+    manager = "systemctl --user" if options.user else "systemctl"
+    if options.enable:
+        _systemctl(options, "enable", path.name)
+        # A unit that is installed again runs on with its old text until it is restarted.
+        _systemctl(options, "restart", path.name)
+        print(f"{path.stem} runs, and starts with {'you' if options.user else 'the machine'}")
+    else:
+        print(f"start it now and at each start: {manager} enable --now {path.stem}")
+    journal = "journalctl --user" if options.user else "journalctl"
+    print(f"the login link is in its log: {journal} -u {path.stem} -n 50")
+    if options.user and not Path("/var/lib/systemd/linger", _user_name()).exists():
+        print("it ends when you log out, unless: loginctl enable-linger")
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    path = _path(options)
+    if not path.exists():
+        print(f"{path} is not there; `nekro service install` writes it")
+        return 3
+    _check_manager()
+    words = [*_manager(options), "status", "--no-pager", "--lines=5", path.name]
+    return subprocess.run(words, check=False, timeout=_MANAGER_S).returncode  # noqa: S603 - fixed words
+
+
+def _remove(options: argparse.Namespace) -> int:
+    path = _path(options)
+    if not path.exists():
+        print(f"{path} is not there")
+        return 1
+    if not options.user:
+        _check_is_root(options)
+    folder = _folder_of(path)
+    if RUNNING.exists():
+        _systemctl(options, "disable", "--now", path.name)
+    path.unlink()
+    if RUNNING.exists():
+        _systemctl(options, "daemon-reload")
+    print(f"{path} is removed; the data in {folder} stays")
+    return 0
+
+
+def _unit(options: argparse.Namespace) -> ServiceUnit:
+    of_user = options.user
+    default = Path() if of_user else STATE
+    return ServiceUnit(
+        program=_program(),
+        folder=Path(options.folder).absolute() if options.folder else default.absolute(),
+        user="" if of_user else options.run_as,
+    )
+
+
+def _path(options: argparse.Namespace) -> Path:
+    return unit_file(options.name, of_user=options.user, home=Path.home())
+
+
+def _program() -> Path:
+    """Find the program ``nekro`` of this environment. ``python -m nekro_core`` would also import
+    modules of the folder in which it is started."""
+    program = Path(sys.executable).with_name("nekro")
+    if not program.exists():
+        raise UnitError(
+            f"{program} is not there: install nekro-core into this environment (pipx, or make run)"
+        )
+    return program
+
+
+def _check_manager() -> None:
+    if shutil.which("systemctl") is None or not RUNNING.exists():
+        raise UnitError(
+            "systemd does not manage this machine. `nekro service show` prints the unit; another "
+            "service manager must run `nekro run` in the folder of the bot"
+        )
+
+
+def _check_is_root(options: argparse.Namespace) -> None:
+    if os.geteuid() != 0:
+        raise UnitError(
+            f"a service of the machine needs root: sudo {sys.executable} -m nekro_core service "
+            f"{options.action}, or a service of your own: nekro service {options.action} --user"
+        )
+
+
+def _check_others_may_run(program: Path) -> None:
+    """Check that a user who is not root can run the program. Pipx of root installs it below
+    ``/root``, which nobody else may enter."""
+    # The program and the interpreter can be links into other folders, which count too.
+    for path in (program, program.resolve(), Path(sys.executable).resolve()):
+        for each in (path, *path.parents):
+            if not each.stat().st_mode & 0o001:
+                raise UnitError(
+                    f"only its owner may enter {each}, so no service can run {program}. Install it "
+                    "where everybody may: PIPX_HOME=/opt/pipx PIPX_BIN_DIR=/usr/local/bin "
+                    "pipx install ..."
+                )
+
+
+def _make_user(name: str, home: Path) -> None:
+    """Make the user of the service if there is none. The user cannot log in."""
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        line = f'u {name} - "nekro-core" {home}'
+        _checked(["systemd-sysusers", "--inline", line])
+        print(f"the user {name} is made; it cannot log in")
+
+
+def _check_owner(folder: Path, user: str) -> None:
+    if not folder.is_dir() or folder.stat().st_uid != pwd.getpwnam(user).pw_uid:
+        raise UnitError(
+            f"{folder} is no folder of the user {user}: install -d -m 700 -o {user} -g {user} "
+            f"{folder}; files that are in it: chown -R {user}:{user} {folder}"
+        )
+
+
+def _folder_of(path: Path) -> str:
+    lines = path.read_text().splitlines()
+    found = [line.partition("=")[2] for line in lines if line.startswith("WorkingDirectory=")]
+    return found[0].replace("%%", "%") if found else "its folder"
+
+
+def _user_name() -> str:
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def _manager(options: argparse.Namespace) -> list[str]:
+    return ["systemctl", "--user"] if options.user else ["systemctl"]
+
+
+def _systemctl(options: argparse.Namespace, *words: str) -> None:
+    _checked([*_manager(options), *words])
+
+
+def _checked(words: Sequence[str]) -> None:
+    """Run a program of systemd. Raises `UnitError` with what it said if it fails."""
+    done = subprocess.run(  # noqa: S603 - no shell; names are checked
+        words, check=False, capture_output=True, text=True, timeout=_MANAGER_S
+    )
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip() or f"status {done.returncode}"
+        raise UnitError(f"{' '.join(words)}: {said}")

@@ -1,0 +1,172 @@
+"""Defines the requests that a worker sends to the gateway of an account, and their answers.
+
+They are JSON. A gateway does not trust them, because a worker's credentials may be stolen.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from nekro_core.chat import (
+    ChatKey,
+    Delivery,
+    Receipt,
+    Segments,
+)
+from nekro_core.cluster.calls import LONGEST_CALL_S
+from nekro_core.cluster.capability_data import CapabilityData
+from nekro_core.delivery.adapter import UncertainDelivery
+from nekro_core.delivery.outbound.bundle import media_bytes
+from nekro_core.delivery.settings import DeliverySettings
+
+
+def account_name(instance: str) -> str:
+    """Return the name under which a gateway serves an account."""
+    return f"account.{instance}"
+
+
+def call_seconds(settings: DeliverySettings, segments: Segments) -> float:
+    """Return the time limit of a platform call in seconds. It is longer for large media."""
+    seconds = settings.call_s + media_bytes(segments) // settings.call_bytes_s
+    return min(seconds, LONGEST_CALL_S)
+
+
+class DeliveryData(msgspec.Struct, frozen=True):
+    """A `Delivery`, as it is sent. The paths of its media are names of objects."""
+
+    delivery_id: str
+    chat_key: str
+    segments: Segments
+    run_id: str = ""
+
+    @classmethod
+    def of(cls, delivery: Delivery, segments: Segments) -> "DeliveryData":
+        """Return the data of a delivery, with other segments."""
+        return cls(delivery.delivery_id, str(delivery.chat_key), segments, delivery.run_id)
+
+    def delivery(self, segments: Segments) -> Delivery:
+        """Return the delivery, with other segments. Raises `ChatKeyError`."""
+        return Delivery(
+            delivery_id=self.delivery_id,
+            chat_key=ChatKey.parse(self.chat_key),
+            segments=segments,
+            run_id=self.run_id,
+        )
+
+
+class SendRequest(msgspec.Struct, frozen=True, tag="send"):
+    """Make the platform call of a delivery, and store its outcome."""
+
+    partition: int
+    epoch: int
+    delivery: DeliveryData
+
+
+class EditRequest(msgspec.Struct, frozen=True, tag="edit"):
+    """Replace the segments of a sent message."""
+
+    partition: int
+    epoch: int
+    message_id: str
+    delivery: DeliveryData
+
+
+class ConfirmRequest(msgspec.Struct, frozen=True, tag="confirm"):
+    """Ask the platform for the outcome of a call."""
+
+    partition: int
+    epoch: int
+    delivery: DeliveryData
+    since: float
+    before: frozenset[str]
+    taken: frozenset[str]
+
+    def doubt(self, delivery: Delivery) -> UncertainDelivery:
+        """Return what the adapter is asked."""
+        return UncertainDelivery(
+            delivery=delivery, since=self.since, before=self.before, taken=self.taken
+        )
+
+
+class TypingRequest(msgspec.Struct, frozen=True, tag="typing"):
+    """Show that the bot is typing, or no longer show it."""
+
+    partition: int
+    epoch: int
+    chat_key: str
+    typing: bool
+
+
+class ReactRequest(msgspec.Struct, frozen=True, tag="react"):
+    """React to a message."""
+
+    partition: int
+    epoch: int
+    chat_key: str
+    message_id: str
+    emoji: str
+
+
+class RemoteChatRequest(msgspec.Struct, frozen=True, tag="chat"):
+    """Ask what messages to a chat can carry. It changes nothing, so it needs no ownership."""
+
+    chat_key: str
+
+
+OwnerRequest = SendRequest | EditRequest | ConfirmRequest | TypingRequest | ReactRequest
+"""The requests that only the owner of the chat's partition may make."""
+AccountRequest = OwnerRequest | RemoteChatRequest
+
+
+class RemoteChat(msgspec.Struct, frozen=True):
+    """What a worker must know of a chat before it can send to it.
+
+    Attributes:
+        adapter: The adapter's name.
+        edits: Whether it is `SupportsEditing`.
+        confirms: Whether it is `SupportsConfirmation`.
+        types: Whether it is `SupportsTyping`.
+        reacts: Whether it is `SupportsReactions`.
+        own: The bot's own accounts in the chat.
+        can: What one call carries.
+    """
+
+    adapter: str
+    edits: bool
+    confirms: bool
+    types: bool
+    reacts: bool
+    own: frozenset[str]
+    can: CapabilityData
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """The gateway refuses a request. ``lost`` means that the request's epoch is an old one,
+    ``sign`` that the platform refuses a `SignRefused` for good."""
+
+    reason: str
+    lost: bool = False
+    sign: bool = False
+
+
+class Answered(msgspec.Struct, frozen=True, tag="receipt"):
+    """The outcome of a platform call."""
+
+    receipt: Receipt
+
+
+class SignShown(msgspec.Struct, frozen=True, tag="shown"):
+    """The typing state or the reaction is shown."""
+
+
+class RemoteChatAnswer(msgspec.Struct, frozen=True, tag="chat"):
+    """The answer to `RemoteChatRequest`."""
+
+    chat: RemoteChat
+
+
+AccountAnswer = Answered | SignShown | RemoteChatAnswer | Refused
+
+encode = msgspec.json.Encoder().encode
+decode_request: Callable[[bytes], AccountRequest] = msgspec.json.Decoder(AccountRequest).decode
+decode_answer: Callable[[bytes], AccountAnswer] = msgspec.json.Decoder(AccountAnswer).decode

@@ -1,0 +1,174 @@
+"""Writes a configuration of nats-server with a user for each role.
+
+A user may send and receive only what its role needs. docs/cluster.md says what a thief of a
+worker's password can do, and what not; a test tries it.
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from nekro_core.cluster.subjects import (
+    CALL_SUBJECT,
+    CANCEL_SUBJECT,
+    LEASE_STREAM,
+    LEASE_SUBJECT,
+    OBJECT_BUCKET,
+    PARTITION_STREAM,
+    PARTITION_SUBJECT,
+    PRESENCE_STREAM,
+    PRESENCE_SUBJECT,
+)
+from nekro_core.system.errors import NekroError
+
+_PASSWORD_BYTES = 32
+_OBJECTS = f"OBJ_{OBJECT_BUCKET}"
+
+
+class CredentialsExist(NekroError):
+    """The file exists already, and would be overwritten."""
+
+
+class ClusterRole(StrEnum):
+    """What a process of the cluster does."""
+
+    GATEWAY = "gateway"
+    WORKER = "worker"
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectPermissions:
+    """The subjects that a user may send to and receive from.
+
+    Attributes:
+        publish: Subjects to send to.
+        subscribe: Subjects to receive from.
+    """
+
+    publish: Sequence[str]
+    subscribe: Sequence[str]
+
+
+_OF_ALL = (
+    "$JS.API.INFO",
+    f"$JS.API.STREAM.INFO.{PARTITION_STREAM}",
+    f"$JS.API.CONSUMER.LIST.{PARTITION_STREAM}",
+    f"{PARTITION_SUBJECT}.*",
+    # The object store: its stream, reading its chunks with a consumer, and its objects.
+    "$JS.API.STREAM.NAMES",
+    f"$JS.API.STREAM.INFO.{_OBJECTS}",
+    f"$JS.API.STREAM.PURGE.{_OBJECTS}",
+    f"$JS.API.STREAM.MSG.GET.{_OBJECTS}",
+    f"$JS.API.DIRECT.GET.{_OBJECTS}.>",
+    f"$JS.API.CONSUMER.CREATE.{_OBJECTS}.>",
+    f"$JS.API.CONSUMER.CREATE.{_OBJECTS}",
+    f"$JS.API.CONSUMER.DELETE.{_OBJECTS}.>",
+    f"$JS.FC.{_OBJECTS}.>",
+    f"$O.{OBJECT_BUCKET}.>",
+)
+PERMISSIONS: Mapping[ClusterRole, SubjectPermissions] = {
+    ClusterRole.GATEWAY: SubjectPermissions(
+        publish=(
+            *_OF_ALL,
+            f"$JS.API.STREAM.CREATE.{PARTITION_STREAM}",
+            f"$JS.API.CONSUMER.CREATE.{PARTITION_STREAM}.>",
+            f"$JS.API.STREAM.CREATE.{_OBJECTS}",
+            f"$JS.API.STREAM.CREATE.{LEASE_STREAM}",
+            f"$JS.API.STREAM.PURGE.{LEASE_STREAM}",
+            f"$JS.API.STREAM.MSG.GET.{LEASE_STREAM}",
+            f"{LEASE_SUBJECT}.*",
+            f"_INBOX_{ClusterRole.WORKER}.>",
+        ),
+        subscribe=(f"{CALL_SUBJECT}.>", f"{CANCEL_SUBJECT}.>", f"_INBOX_{ClusterRole.GATEWAY}.>"),
+    ),
+    ClusterRole.WORKER: SubjectPermissions(
+        publish=(
+            *_OF_ALL,
+            f"$JS.API.CONSUMER.INFO.{PARTITION_STREAM}.*",
+            f"$JS.API.CONSUMER.MSG.NEXT.{PARTITION_STREAM}.*",
+            f"$JS.API.CONSUMER.UNPIN.{PARTITION_STREAM}.*",
+            f"$JS.ACK.{PARTITION_STREAM}.>",
+            f"$JS.API.STREAM.CREATE.{PRESENCE_STREAM}",
+            f"$JS.API.STREAM.INFO.{PRESENCE_STREAM}",
+            f"$JS.API.STREAM.PURGE.{PRESENCE_STREAM}",
+            f"{PRESENCE_SUBJECT}.*",
+            f"{CALL_SUBJECT}.>",
+            f"{CANCEL_SUBJECT}.>",
+        ),
+        subscribe=(f"_INBOX_{ClusterRole.WORKER}.>",),
+    ),
+}
+"""The permissions of each role. A gateway makes the streams, so that a worker needs no right to
+change them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCredentials:
+    """The passwords of the roles, and the server's configuration that has them."""
+
+    passwords: Mapping[ClusterRole, str]
+
+    @classmethod
+    def make(cls) -> "ClusterCredentials":
+        """Make new random passwords."""
+        return cls({role: secrets.token_urlsafe(_PASSWORD_BYTES) for role in ClusterRole})
+
+    def url(self, role: ClusterRole, server: str, *, tls: bool) -> str:
+        """Return the ``NEKRO_CLUSTER_URL`` of a role. ``server`` is ``HOST:PORT``."""
+        scheme = "tls" if tls else "nats"
+        return f"{scheme}://{role}:{self.passwords[role]}@{server}"
+
+    def configuration(
+        self, *, port: int, folder: str, certificate: str = "", key: str = "", host: str = ""
+    ) -> str:
+        """Return the text of the server's configuration file.
+
+        Args:
+            port: The port on which the server listens.
+            folder: The folder in which JetStream stores its streams.
+            certificate: The file of the server's certificate; empty for a server without TLS, which
+                only processes of the same machine should reach.
+            key: The file of the certificate's private key.
+            host: The address on which the server listens; empty for all with TLS, and for
+                127.0.0.1 without.
+        """
+        listen = host or ("0.0.0.0" if certificate else "127.0.0.1")  # noqa: S104 (with TLS only)
+        lines = [
+            "# Written by `nekro cluster credentials`. It contains passwords.",
+            f"listen: {json.dumps(f'{listen}:{port}')}",
+            f"jetstream {{ store_dir: {json.dumps(folder)} }}",
+        ]
+        if certificate:
+            files = f"cert_file: {json.dumps(certificate)}, key_file: {json.dumps(key)}"
+            lines.append(f"tls {{ {files}, handshake_first: true }}")
+        lines += ["authorization {", "  users = ["]
+        lines += [self._user(role) for role in ClusterRole]
+        lines += ["  ]", "}", ""]
+        return "\n".join(lines)
+
+    def _user(self, role: ClusterRole) -> str:
+        allowed = PERMISSIONS[role]
+        permissions = json.dumps(
+            {
+                "publish": {"allow": [*allowed.publish]},
+                "subscribe": {"allow": [*allowed.subscribe]},
+            }
+        )
+        password = json.dumps(self.passwords[role])
+        return f'    {{ user: "{role}", password: {password}, permissions: {permissions} }}'
+
+
+def write_configuration(file: Path, text: str) -> None:
+    """Write a new file that only its owner can read. Raises `CredentialsExist` and `OSError`."""
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise CredentialsExist(
+            f"{file} exists. Its passwords are in use: name another file, or delete it first"
+        ) from None
+    with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+        opened.write(text)

@@ -1,0 +1,80 @@
+"""Errors of the cluster.
+
+::
+
+    NekroError
+    └── ClusterError               the base class of these errors
+        ├── ClusterMisconfigured   the address or the server does not fit; waiting does not help
+        ├── ClusterUnavailable     NATS does not answer now; nothing is known of the request
+        ├── LogFull                a partition's log takes no more items now
+        ├── LeaseTaken             another process uses the name
+        ├── LeaseLost              another process has taken the name meanwhile
+        ├── ObjectMissing          the object store has no object of this name
+        ├── ObjectTooLarge         an object is larger than the store accepts
+        └── CallError              the base class of failed calls
+            ├── NobodyServes       no process serves the name; the call was certainly not made
+            ├── CallTimedOut       no answer in time; the call may have been made
+            ├── CallTooLarge       the request or the answer is too large
+            ├── ServerBusy         the server has too many calls; this one was not made
+            └── CallFailed         the other side failed; the text says how
+"""
+
+from nekro_core.system.errors import NekroError
+
+
+class ClusterError(NekroError):
+    """The base class of the cluster's errors."""
+
+
+class ClusterMisconfigured(ClusterError):
+    """An address, a version or a setting of the server does not fit. The text says what was found
+    and what was expected."""
+
+
+class ClusterUnavailable(ClusterError):
+    """NATS does not answer now. A request that was under way may have been carried out."""
+
+
+class LogFull(ClusterError):
+    """The log has as many items as it may have. The item was not stored."""
+
+
+class LeaseTaken(ClusterError):
+    """Another process uses the name. The text says which."""
+
+
+class LeaseLost(ClusterError):
+    """Another process has taken the name, because this one was stopped for too long."""
+
+
+class ObjectMissing(ClusterError):
+    """The object store has no object of this name."""
+
+
+class ObjectTooLarge(ClusterError):
+    """An object is larger than the store accepts. Nothing was stored."""
+
+
+class CallError(ClusterError):
+    """The base class of failed calls."""
+
+
+class NobodyServes(CallError):
+    """No process serves this name now. The call was certainly not made."""
+
+
+class CallTimedOut(CallError):
+    """There was no answer in time. The call may have been made."""
+
+
+class CallTooLarge(CallError):
+    """The request or the answer is larger than a call may carry. A request that is too large was
+    not sent."""
+
+
+class ServerBusy(CallError):
+    """The server handles as many calls as it may. This call was not made."""
+
+
+class CallFailed(CallError):
+    """The other side failed while it handled the call. The text is its error."""

@@ -1,0 +1,197 @@
+"""Connects to NATS, and sends requests to JetStream's API.
+
+The requests are written as JSON, because the client library lacks fields that we need, such as
+``priority_policy``. See https://docs.nats.io/reference/reference-protocols/nats_api_reference.
+"""
+
+import json
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+import anyio
+import nats.errors
+from loguru import logger
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from nekro_core.cluster.cluster_url import ClusterUrl
+from nekro_core.cluster.errors import ClusterError, ClusterMisconfigured, ClusterUnavailable
+
+_VERSION = (2, 11)
+"""The oldest version of the server that has ``pinned_client``."""
+_CONNECT_S = 10.0
+"""How long a start waits for the server, in seconds."""
+_AGAIN_S = 0.5
+"""Pause in seconds between two attempts to connect."""
+_PING_S = 10
+"""Pause in seconds between two pings, after which a connection is known to be dead when two remain
+unanswered. A server that was stopped and not ended keeps its connections open."""
+_API_S = 5.0
+"""Time limit of one request to JetStream's API, in seconds."""
+_CLOSE_S = 5.0
+_TLS_REMEDY = (
+    ". With tls://, the server's configuration needs `handshake_first: true`, and this machine "
+    "must trust its certificate (SSL_CERT_FILE names the file of another authority)"
+)
+_NOT_FOUND = 404
+
+
+class JetStreamRefused(ClusterError):
+    """JetStream refused a request. ``code`` is its number, as in HTTP."""
+
+    def __init__(self, subject: str, error: Mapping[str, Any]) -> None:
+        self.code = int(error.get("code", 0))
+        super().__init__(f"{subject}: {error.get('description') or 'no reason given'}")
+
+    @property
+    def missing(self) -> bool:
+        """Whether the stream, the consumer or the message does not exist."""
+        return self.code == _NOT_FOUND
+
+
+class NatsConnection:
+    """A connection to the cluster's NATS servers. Use `NatsConnection.open`. If it is lost, it is
+    made again; until then, requests fail with `ClusterUnavailable`."""
+
+    def __init__(self, client: Client, url: ClusterUrl) -> None:
+        self.client = client
+        self._url = url
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, url: ClusterUrl, *, name: str, role: str, wait_s: float = _CONNECT_S
+    ) -> AsyncIterator[Self]:
+        """Connect, and close the connection when the block ends.
+
+        Args:
+            url: Where the servers are.
+            name: The name of this process, which the server shows.
+            role: ``gateway`` or ``worker``. Answers arrive on subjects of this role, so that a
+                worker cannot read what is answered to a gateway.
+            wait_s: How long to wait for a server, in seconds.
+
+        Raises:
+            ClusterMisconfigured: The server refuses the user, is too old or has no JetStream.
+            ClusterUnavailable: No server answered in time.
+        """
+        client = Client()
+        problems: list[str] = []
+
+        async def failed(error: Exception) -> None:
+            problems[:] = [str(error) or type(error).__name__]
+            logger.warning("NATS: {}", problems[0])
+
+        async def lost() -> None:
+            if not client.is_closed:
+                logger.warning("NATS: the connection to {} was lost", url)
+
+        async def back() -> None:
+            logger.info("NATS: connected to {} again", url)
+
+        try:
+            try:
+                with anyio.fail_after(wait_s):
+                    await client.connect(
+                        list(url.servers),
+                        name=name,
+                        error_cb=failed,
+                        disconnected_cb=lost,
+                        reconnected_cb=back,
+                        max_reconnect_attempts=-1,
+                        reconnect_time_wait=_AGAIN_S,  # type: ignore[arg-type]  # asyncio.sleep
+                        ping_interval=_PING_S,
+                        inbox_prefix=f"_INBOX_{role}",
+                        tls=ssl.create_default_context() if url.encrypted else None,
+                        # Without this, a program between us and the server could say that the
+                        # server has no TLS, and would get the password.
+                        tls_handshake_first=url.encrypted,
+                    )
+            except (TimeoutError, OSError, nats.errors.Error) as error:
+                raise _explained(url, [*problems, str(error)], wait_s) from error
+            connection = cls(client, url)
+            await connection._check_server()
+            yield connection
+        finally:
+            with anyio.move_on_after(_CLOSE_S, shield=True):
+                await client.close()
+
+    async def _check_server(self) -> None:
+        version = self.client.connected_server_version
+        if (version.major, version.minor) < _VERSION:
+            raise ClusterMisconfigured(
+                f"the NATS server {self._url} has version {version.major}.{version.minor}; "
+                f"nekro-core needs {_VERSION[0]}.{_VERSION[1]} or newer"
+            )
+        try:
+            await self.request("$JS.API.INFO", b"")
+        except nats.errors.NoRespondersError:
+            raise ClusterMisconfigured(
+                f"the NATS server {self._url} has no JetStream: start it with `-js` and a folder "
+                "(`-sd`), or with a configuration that `nekro cluster credentials` wrote"
+            ) from None
+
+    async def request(
+        self,
+        subject: str,
+        data: bytes,
+        *,
+        headers: Mapping[str, str] | None = None,
+        within_s: float = _API_S,
+    ) -> Msg:
+        """Send a request and return the answer.
+
+        Raises `nats.errors.NoRespondersError` if nobody listens to the subject, and
+        `ClusterUnavailable` if there is no answer in time.
+        """
+        try:
+            return await self.client.request(
+                subject, data, timeout=within_s, headers=dict(headers) if headers else None
+            )
+        except nats.errors.NoRespondersError:
+            raise
+        except (nats.errors.Error, OSError) as error:
+            raise ClusterUnavailable(f"NATS at {self._url} did not answer: {error}") from error
+
+    async def send(self, subject: str, data: bytes) -> None:
+        """Send a message without an answer. While the connection is down, the message waits, or it
+        is lost. Raises `ClusterUnavailable`."""
+        try:
+            await self.client.publish(subject, data)
+        except (nats.errors.Error, OSError) as error:
+            raise ClusterUnavailable(f"NATS at {self._url} takes nothing: {error}") from error
+
+    async def api(
+        self, call: str, body: Mapping[str, Any] | None = None, *, within_s: float = _API_S
+    ) -> dict[str, Any]:
+        """Make a call of JetStream's API and return its answer.
+
+        ``call`` is what follows ``$JS.API.`` in the subject. Raises `JetStreamRefused` and
+        `ClusterUnavailable`.
+        """
+        subject = f"$JS.API.{call}"
+        data = json.dumps(body).encode() if body is not None else b""
+        try:
+            message = await self.request(subject, data, within_s=within_s)
+        except nats.errors.NoRespondersError:
+            raise ClusterUnavailable(f"{subject}: JetStream does not answer now") from None
+        answer: dict[str, Any] = json.loads(message.data)
+        if "error" in answer:
+            raise JetStreamRefused(subject, answer["error"])
+        return answer
+
+
+def _explained(url: ClusterUrl, problems: list[str], wait_s: float) -> ClusterError:
+    """Return the error of a failed attempt to connect."""
+    text = next((each for each in problems if each), "no answer")
+    if any("authorization" in each.lower() for each in problems):
+        return ClusterMisconfigured(
+            f"the NATS server {url} refuses the user of NEKRO_CLUSTER_URL ({text}): check user and "
+            "password"
+        )
+    return ClusterUnavailable(
+        f"no NATS server answered at {url} within {wait_s:g} s ({text}): start it, or check "
+        f"NEKRO_CLUSTER_URL{_TLS_REMEDY if url.encrypted else ''}"
+    )

@@ -1,0 +1,121 @@
+"""Tells the processes that share a database which rows another process has changed.
+
+A process holds some rows in memory, such as the bot's accounts. A writer adds `announcement` to the
+statements of its change. When the change is committed, the database tells all processes, and each
+calls its followers (PostgreSQL's ``LISTEN`` and ``NOTIFY``). While the connection is lost, nothing
+is told. So after each connect, every follower reads everything again.
+
+If only one process uses the database, there is nothing to tell, and this module does nothing.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+
+import anyio
+from loguru import logger
+
+from nekro_core.store.database import Database, SqlStatement
+from nekro_core.store.errors import StoreError
+from nekro_core.system.errors import NekroError
+
+CHANNEL = "'nekro:' || current_schema()"
+"""The SQL of the name under which changes are told."""
+_AGAIN_S = 1.0
+"""Seconds before the next attempt to connect. While the server is away, each process tries once a
+second."""
+_MOST_QUEUED = 1000
+"""Maximum number of changes that wait for their followers. If there are more, the followers read
+everything again instead."""
+
+Follower = Callable[[str], Awaitable[None]]
+
+
+class ChangeTopic(StrEnum):
+    """What has changed. The comment of each member says which name is told."""
+
+    DOCUMENTS = "documents"
+    """A document of the operator. The name is the document's name."""
+    ACCOUNTS = "accounts"
+    """The accounts of the bot. The name is an instance."""
+    CHATS = "chats"
+    """The name of a chat. The name is the chat key."""
+    TIMERS = "timers"
+    """A timer. The name is the id of the timer."""
+    ERASED = "erased"
+    """Rows about a person were deleted. There is no name."""
+
+
+def announcement(database: Database, topic: ChangeTopic, name: str = "") -> list[SqlStatement]:
+    """Return the statements that tell other processes of a change when they are committed. There
+    are none if no other process uses the database. Each adds one item to the results of a write."""
+    if not database.shared:
+        return []
+    return [SqlStatement(f"SELECT pg_notify({CHANNEL}, ?)", (f"{topic} {name}",))]
+
+
+class ChangeFeed:
+    """Calls followers when another process has changed rows. Changes of this process are told
+    too."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._followers: defaultdict[str, list[Follower]] = defaultdict(list)
+        self._queue: deque[tuple[str, str]] = deque()
+        self._came = anyio.Event()
+        self._problem = ""
+        self.live = False
+        """Whether all changes are told at present. While this is False, rows in memory may be
+        old."""
+
+    def listen(self, topic: ChangeTopic, follower: Follower) -> None:
+        """Call ``follower`` after each change of this topic, with the name of what changed. An
+        empty name means that anything may have changed. Followers are called one after another. If
+        one raises a `NekroError` or an `OSError`, this is logged, and it is called again after the
+        next connect."""
+        self._followers[topic].append(follower)
+
+    async def follow(self) -> None:
+        """Receive changes and call the followers until cancelled."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._receive, name="changes of other processes")
+            while True:
+                while self._queue:
+                    await self._call_followers(*self._queue.popleft())
+                self._came = anyio.Event()
+                await self._came.wait()
+
+    async def _receive(self) -> None:
+        while True:
+            try:
+                await self._database.listen(self._told, self._begun)
+            except StoreError as error:
+                if str(error) != self._problem:
+                    logger.warning("changes of other processes are not told: {}", error)
+                self._problem = str(error)
+            self.live = False
+            await anyio.sleep(_AGAIN_S)
+
+    def _begun(self) -> None:
+        self._problem = ""
+        self.live = True
+        self._all_again()
+
+    def _told(self, text: str) -> None:
+        topic, _, name = text.partition(" ")
+        if len(self._queue) >= _MOST_QUEUED:
+            self._all_again()
+        else:
+            self._queue.append((topic, name))
+            self._came.set()
+
+    def _all_again(self) -> None:
+        self._queue = deque((topic, "") for topic in self._followers)
+        self._came.set()
+
+    async def _call_followers(self, topic: str, name: str) -> None:
+        for follower in self._followers.get(topic, ()):
+            try:
+                await follower(name)
+            except (NekroError, OSError) as error:
+                logger.warning("a change of {} {} is not read yet: {}", topic, name, error)

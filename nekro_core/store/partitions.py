@@ -1,0 +1,122 @@
+"""Stores which process owns each partition of the chats."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nekro_core.store.database import Database, Rows, SqlStatement
+from nekro_core.store.errors import StoreError
+from nekro_core.store.limits import MAX_ID
+from nekro_core.store.ownership import Ownership, writing_as
+
+MOST_PARTITIONS = 4096
+"""Maximum number of partitions. The first start writes a row for each in one statement, and a
+server binds at most 32,767 values in a statement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionOwner:
+    """The owner of a partition.
+
+    Attributes:
+        partition: The number of the partition.
+        epoch: How often its owner has changed.
+        worker: The name of the process that owns it; empty if no process does.
+        taken: When the epoch began, in seconds since 1970.
+    """
+
+    partition: int
+    epoch: int
+    worker: str
+    taken: float
+
+
+class PartitionRepository:
+    """The partitions and their owners. Raises `StoreUnavailable`."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def prepare(self, count: int) -> None:
+        """Store the number of partitions at the first start, and compare it at each later start.
+        The number cannot change, because a chat's partition is computed from its key and this
+        number. Raises `StoreError` if another number is stored."""
+        if not 1 <= count <= MOST_PARTITIONS:
+            raise StoreError(f"{count} partitions: expected 1 to {MOST_PARTITIONS}")
+        if not await self._count():
+            rows = ", ".join(["(?, 0, '', 0)"] * count)
+            await self._write(
+                SqlStatement(
+                    "INSERT INTO partition_owners (partition, epoch, worker, taken) "
+                    f"VALUES {rows} ON CONFLICT DO NOTHING",
+                    tuple(range(count)),
+                )
+            )
+        stored = await self._count()
+        if stored != count:
+            raise StoreError(
+                f"{count} partitions are set, but this database was begun with {stored}: the "
+                f"number of partitions never changes. Set {stored}, or begin with an empty database"
+            )
+
+    async def take(self, partition: int, worker: str) -> Ownership:
+        """Make a process the owner of a partition, with a new epoch.
+
+        This waits until the writes of the earlier owner that have begun are committed or refused.
+        After it, no write of an earlier owner is stored. So the new owner can read what the earlier
+        owner has left.
+        """
+        (rows,) = await self._write(
+            SqlStatement(
+                "INSERT INTO partition_owners (partition, epoch, worker, taken) "
+                "VALUES (?, 1, ?, ?) ON CONFLICT (partition) DO UPDATE SET "
+                "epoch = partition_owners.epoch + 1, worker = excluded.worker, "
+                "taken = excluded.taken RETURNING epoch",
+                (partition, worker[:MAX_ID], self._clock()),
+            )
+        )
+        return Ownership(partition, rows[0]["epoch"])
+
+    async def release(self, ownership: Ownership) -> bool:
+        """Give a partition up. The epoch grows, so this ownership is invalid from now on. Returns
+        False if another process already owns the partition."""
+        (rows,) = await self._write(
+            SqlStatement(
+                "UPDATE partition_owners SET epoch = epoch + 1, worker = '', taken = ? "
+                "WHERE partition = ? AND epoch = ? RETURNING epoch",
+                (self._clock(), ownership.partition, ownership.epoch),
+            )
+        )
+        return bool(rows)
+
+    async def is_current(self, ownership: Ownership) -> bool:
+        """Return whether an ownership is valid at this moment. Ask this before an action that
+        writes no row. A write is checked by itself."""
+        rows = await self._database.read(
+            "SELECT 1 AS one FROM partition_owners WHERE partition = ? AND epoch = ?",
+            ownership.partition,
+            ownership.epoch,
+        )
+        return bool(rows)
+
+    async def all(self) -> list[PartitionOwner]:
+        """Get all partitions, by their number."""
+        rows = await self._database.read("SELECT * FROM partition_owners ORDER BY partition")
+        return [
+            PartitionOwner(
+                partition=row["partition"],
+                epoch=row["epoch"],
+                worker=row["worker"],
+                taken=row["taken"],
+            )
+            for row in rows
+        ]
+
+    async def _count(self) -> int:
+        (row,) = await self._database.read("SELECT COUNT(*) AS number FROM partition_owners")
+        return int(row["number"])
+
+    async def _write(self, statement: SqlStatement) -> list[Rows]:
+        """Write without an ownership: the statements of this class decide who is the owner."""
+        with writing_as(None):
+            return await self._database.write(statement)

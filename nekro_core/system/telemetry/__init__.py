@@ -1,0 +1,1 @@
+"""Counts what the bot does, for monitoring."""

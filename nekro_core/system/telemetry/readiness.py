@@ -1,0 +1,49 @@
+"""Defines what the bot says about its readiness, and the interface through which it is asked."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadinessCheck:
+    """Whether one part of the bot can do its work now.
+
+    Attributes:
+        name: The part: ``start``, ``database``, ``adapters`` or ``model``.
+        ok: Whether it can.
+        reason: Why not; empty if it can.
+    """
+
+    name: str
+    ok: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readiness:
+    """Whether the bot can answer messages now.
+
+    Attributes:
+        checks: The result for each part.
+    """
+
+    checks: tuple[ReadinessCheck, ...]
+
+    @property
+    def ready(self) -> bool:
+        """Whether all parts can do their work."""
+        return all(check.ok for check in self.checks)
+
+
+class BotMonitor(Protocol):
+    """What the web server says about the bot's health (`nekro_core.app.monitoring.Monitoring`)."""
+
+    @property
+    def readers(self) -> str:
+        """Who may read the metrics; see `MetricsSettings.readers`."""
+
+    async def readiness(self) -> Readiness:
+        """Check whether the bot can answer. Takes at most a few seconds."""
+
+    async def metrics_text(self) -> tuple[bytes, str]:
+        """Return all metrics in the text form of Prometheus, and its content type."""

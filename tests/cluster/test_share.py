@@ -1,0 +1,55 @@
+"""Which partitions a worker takes and gives up."""
+
+from nekro_core.cluster.share import PartitionView, WorkerShare
+
+
+def views(*owned: bool) -> list[PartitionView]:
+    return [
+        PartitionView(partition=number, owned=each, idle=True, newest=0)
+        for number, each in enumerate(owned)
+    ]
+
+
+def test_a_lone_worker_takes_all() -> None:
+    share = WorkerShare("ada")
+    change = share.decide(views(*[False] * 6), held=(), seeking=(), workers=1, now=0.0)
+    assert sorted(change.take) == [0, 1, 2, 3, 4, 5]
+    assert change.give_up == []
+
+
+def test_a_worker_takes_no_more_than_its_share_when_others_live() -> None:
+    share = WorkerShare("ada")
+    change = share.decide(views(*[False] * 7), held=(), seeking=(), workers=2, now=0.0)
+    assert len(change.take) == 4
+    more = share.decide(views(*[False] * 7), held=(0,), seeking=(1, 2), workers=2, now=0.1)
+    assert len(more.take) == 1
+    assert not {0, 1, 2} & {*more.take}
+
+
+def test_a_worker_gives_up_what_is_above_its_share_and_lets_others_take_it() -> None:
+    share = WorkerShare("ada")
+    change = share.decide(views(*[True] * 6), held=range(6), seeking=(), workers=2, now=0.0)
+    assert len(change.give_up) == 3
+    kept = {*range(6)} - {*change.give_up}
+    free = views(*[number in kept for number in range(6)])
+    # The other worker has ended meanwhile, so the share is 6 again.
+    at_once = share.decide(free, held=kept, seeking=(), workers=1, now=1.0)
+    assert at_once.take == []
+    later = share.decide(free, held=kept, seeking=(), workers=1, now=3.1)
+    assert sorted(later.take) == sorted(change.give_up)
+
+
+def test_a_partition_that_stays_without_an_owner_is_taken_beyond_the_share() -> None:
+    """Its owner was killed, and still counts as a worker."""
+    share = WorkerShare("ada")
+    seen = views(True, True, False, False)
+    first = share.decide(seen, held=(0, 1), seeking=(), workers=2, now=0.0)
+    assert first.take == []
+    second = share.decide(seen, held=(0, 1), seeking=(), workers=2, now=1.1)
+    assert sorted(second.take) == [2, 3]
+
+
+def test_partitions_of_other_owners_are_left_alone() -> None:
+    share = WorkerShare("ada")
+    change = share.decide(views(True, True), held=(), seeking=(), workers=2, now=0.0)
+    assert change.take == []

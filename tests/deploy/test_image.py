@@ -1,0 +1,170 @@
+"""The files of the image agree with each other and with the settings."""
+
+import http.server
+import json
+import re
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from nekro_core.app.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
+
+
+def test_the_settings_of_the_image_exist(tmp_path: Path) -> None:
+    (line,) = re.findall(r"^ENV (.+)$", DOCKERFILE, re.MULTILINE)
+    written = dict(each.split("=", 1) for each in line.split())
+    settings = {
+        name: value for name, value in written.items() if name not in ("PATH", "LANG", "HOME")
+    }
+    lines = (f"{name}={value}" for name, value in settings.items())
+    (tmp_path / ".env").write_text("\n".join(lines) + "\n")
+    loaded = Settings.load(tmp_path)
+    assert str(loaded.host) == "0.0.0.0"
+    assert str(loaded.port) in re.findall(r"^EXPOSE (\d+)$", DOCKERFILE, re.MULTILINE)
+    (volume,) = re.findall(r"^VOLUME (\S+)$", DOCKERFILE, re.MULTILINE)
+    (folder,) = re.findall(r"^WORKDIR (/nekro)$", DOCKERFILE, re.MULTILINE)
+    # The data folder and the packages of boxes are in the only folder that can be written.
+    assert folder == volume == written["HOME"]
+    assert not loaded.nekro_data_dir.is_absolute()
+    packages = loaded.nekro_sandbox.packages_dir
+    assert packages is not None
+    assert packages.is_relative_to(volume)
+
+
+def test_the_image_has_a_user_and_no_root_process() -> None:
+    (user,) = re.findall(r"^USER (\d+):\d+$", DOCKERFILE, re.MULTILINE)
+    assert int(user) > 1000
+    assert DOCKERFILE.index("USER ") < DOCKERFILE.index("ENTRYPOINT")
+
+
+def test_everything_that_is_copied_is_sent_to_the_engine_and_nothing_else() -> None:
+    lines = re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE)
+    copied = {path for line in lines for path in line.split()[:-1]}
+    sent = re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
+    assert {path.split("/")[0] for path in copied} == set(sent)
+    assert all((ROOT / path).exists() for path in copied)
+    # A wheel is made of these.
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    wheel = build["tool"]["hatch"]["build"]["targets"]["wheel"]
+    project = build["project"]
+    needed = {*wheel["packages"], *wheel["force-include"], *project["license-files"]}
+    assert needed | {project["readme"], "pyproject.toml"} <= copied
+
+
+def requirements(*extras: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, DEPLOY / "requirements.py", *extras],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_the_requirements_are_those_of_the_project_and_of_the_named_extras() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    assert requirements().stdout.splitlines() == project["dependencies"]
+    wanted = [*project["dependencies"], *extras["postgres"], *extras["mcp"]]
+    assert requirements("postgres, mcp").stdout.splitlines() == wanted
+
+
+def test_an_unknown_extra_is_refused_with_the_known_ones() -> None:
+    ended = requirements("postgres,teleprinter")
+    assert ended.returncode == 1
+    assert "EXTRAS: 'teleprinter' is no extra; known are piper, edge" in ended.stderr
+
+
+def test_the_default_extras_agree() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    (of_make,) = re.findall(r"^EXTRAS \?= (\S+)$", makefile, re.MULTILINE)
+    (of_file,) = re.findall(r"^ARG EXTRAS=(\S+)$", DOCKERFILE, re.MULTILINE)
+    (base_of_make,) = re.findall(r"^image: BASE \?= (\S+)$", makefile, re.MULTILINE)
+    (base_of_file,) = re.findall(r"^ARG BASE=(\S+)$", DOCKERFILE, re.MULTILINE)
+    assert (of_make, base_of_make) == (of_file, base_of_file)
+
+
+def test_the_seccomp_profile_is_what_its_script_prints() -> None:
+    """If this fails, run the command in the head of scripts/seccomp_profile.py."""
+    made = subprocess.run(
+        [sys.executable, ROOT / "scripts/seccomp_profile.py"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    assert made.stdout == (DEPLOY / "seccomp.json").read_text()
+
+
+def test_the_seccomp_profile_allows_what_boxes_are_made_with_and_not_what_loads_kernels() -> None:
+    profile = json.loads((DEPLOY / "seccomp.json").read_text())
+    assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
+    allowed = {name for rule in profile["syscalls"] for name in rule["names"]}
+    assert {"clone", "unshare", "mount", "umount2", "pivot_root", "sethostname"} <= allowed
+    refused = {"bpf", "init_module", "kexec_load", "ptrace", "reboot", "setns", "swapon", "keyctl"}
+    assert not allowed & {*refused, "io_uring_setup", "perf_event_open", "userfaultfd"}
+
+
+class _Page(http.server.BaseHTTPRequestHandler):
+    status = 200
+
+    def do_GET(self) -> None:
+        self.send_response(self.status)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def answering(folder: Path, status: int) -> Iterator[None]:
+    """A web server that gives each request this status; ``folder`` names its address as a bot's."""
+    page = type("_OnePage", (_Page,), {"status": status})
+    with http.server.HTTPServer(("127.0.0.1", 0), page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        (folder / "running.json").write_text(json.dumps({"address": address, "token": "t"}))
+        yield
+        server.shutdown()
+
+
+def health(data: Path) -> "subprocess.CompletedProcess[str]":
+    # A proxy in the environment must not be asked for the bot on loopback.
+    environment = {"NEKRO_DATA_DIR": str(data), "http_proxy": "http://127.0.0.1:9"}
+    return subprocess.run(
+        [sys.executable, "-I", "-S", DEPLOY / "healthcheck.py"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+
+
+@pytest.mark.parametrize(("status", "well"), [(200, True), (404, False), (503, False)])
+def test_the_health_check_asks_the_bot(tmp_path: Path, status: int, *, well: bool) -> None:
+    with answering(tmp_path, status):
+        ended = health(tmp_path)
+    assert ended.returncode == (not well), ended.stdout + ended.stderr
+    assert ended.stdout == "the bot answers\n" if well else f"HTTP Error {status}" in ended.stdout
+
+
+def test_a_bot_that_is_not_ready_or_has_ended_is_not_healthy(tmp_path: Path) -> None:
+    ended = health(tmp_path)
+    assert ended.returncode == 1
+    assert "no bot is ready" in ended.stdout
+    with answering(tmp_path, 200):
+        pass
+    ended = health(tmp_path)
+    assert ended.returncode == 1
+    assert "Connection refused" in ended.stdout

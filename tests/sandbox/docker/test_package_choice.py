@@ -1,0 +1,119 @@
+"""Which images get packages, and what is told about packages that cannot be fetched."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+from docker.api.client import APIClient
+
+from nekro_core.sandbox.docker.engine import DockerEngine, DockerEngineInfo
+from nekro_core.sandbox.docker.images import GuestImage
+from nekro_core.sandbox.docker.packages import EnginePackages
+from nekro_core.sandbox.package_fetch import NAMES, PackagesUnavailable
+from tests.sandbox.docker.test_docker_parts import image
+
+
+class Pip:
+    """A fake of pip that always fails."""
+
+    def __init__(self) -> None:
+        self.commands: list[Sequence[str]] = []
+
+    async def __call__(self, words: Sequence[str], limit_s: float) -> tuple[int, str]:
+        assert limit_s > 0
+        self.commands.append(words)
+        return 1, "no index"
+
+
+def shared(folder: Path, default: GuestImage, pip: Pip | None = None) -> EnginePackages:
+    """The packages of an engine on an ARM machine that is never asked anything."""
+    facts = DockerEngineInfo(
+        version="28", machine="aarch64", system="linux", remapped=False, memory=0, unbounded=()
+    )
+
+    async def choose() -> GuestImage:
+        return default
+
+    return EnginePackages(
+        DockerEngine(cast(APIClient, None), facts),
+        parent=folder / "packages",
+        labels={},
+        processors=1,
+        choose_default=choose,
+        run=pip or Pip(),
+    )
+
+
+def arm(**changes: object) -> GuestImage:
+    return image(**{"suffix": ".cpython-311-aarch64-linux-gnu.so", **changes})
+
+
+def test_images_with_the_same_python_share_a_volume(tmp_path: Path) -> None:
+    packages = shared(tmp_path, arm())
+    names = [
+        packages.volume(arm()),
+        packages.volume(arm(image_id="sha256:y", version=(3, 11, 9))),
+        packages.volume(arm(version=(3, 12, 1), suffix=".cpython-312-aarch64-linux-gnu.so")),
+    ]
+    assert names[0].startswith("nekro-box-packages-cp311-aarch64-")
+    assert names[0] == names[1] != names[2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "seen"),
+    [
+        ({"glibc": ()}, "the image has no glibc"),
+        ({"glibc": (2, 17)}, "the image has glibc 2.17"),
+        ({"version": (3, 9, 2)}, "the image has Python 3.9"),
+        ({"version": (3, 14, 0)}, "the image has Python 3.14"),
+        ({"suffix": ".cpython-311-arm-linux-gnueabihf.so"}, "loads *.cpython-311-arm-"),
+        ({"suffix": ".pypy310-pp73-aarch64-linux-gnu.so"}, "loads *.pypy310-pp73"),
+        (
+            {"version": (3, 13, 1), "suffix": ".cpython-313t-aarch64-linux-gnu.so"},
+            "loads *.cpython-313t-",
+        ),
+    ],
+)
+async def test_an_image_that_cannot_use_the_packages_gets_none(
+    tmp_path: Path, changes: dict[str, object], seen: str
+) -> None:
+    unfit = arm(**changes)
+    packages = shared(tmp_path, unfit)
+    assert packages.volume(unfit) == ""
+    with pytest.raises(PackagesUnavailable) as refused:
+        await packages.fetch()
+    assert seen in str(refused.value)
+    assert "use another image" in packages.failure
+    assert packages.names == ()
+
+
+async def test_packages_are_fetched_for_the_machine_of_the_engine(tmp_path: Path) -> None:
+    pip = Pip()
+    packages = shared(tmp_path, arm(), pip)
+    with pytest.raises(PackagesUnavailable, match=r"no index.*NEKRO_SANDBOX__PACKAGES"):
+        await packages.fetch()
+    (words,) = pip.commands
+    assert words[words.index("--python-version") + 1] == "3.11"
+    assert "manylinux2014_aarch64" in words
+    assert "no index" in packages.failure
+    assert not list((tmp_path / "packages").glob(".*.sending"))
+
+
+async def test_another_process_sees_why_the_packages_could_not_be_fetched(tmp_path: Path) -> None:
+    with pytest.raises(PackagesUnavailable):
+        await shared(tmp_path, arm()).fetch()
+    doctor = shared(tmp_path, arm())
+    doctor.note_box(arm(), complete=False, default=True)
+    assert "no index" in doctor.failure
+
+
+def test_the_box_tells_that_the_packages_are_complete(tmp_path: Path) -> None:
+    packages = shared(tmp_path, arm())
+    packages.note_box(arm(), complete=False, default=True)
+    assert packages.names == ()
+    other = arm(version=(3, 12, 1), suffix=".cpython-312-aarch64-linux-gnu.so")
+    packages.note_box(other, complete=True, default=False)
+    assert packages.names == (), "the default image has another version of Python"
+    packages.note_box(arm(), complete=True, default=True)
+    assert packages.names == NAMES

@@ -1,0 +1,18 @@
+"""A restored bot does nothing a second time that the bot did after the backup."""
+
+from nekro_core.operator.alerts.crashes import CrashCount
+from nekro_core.operator.alerts.settings import AlertSettings
+from nekro_core.store import Store
+from nekro_core.store.values import WaitingRow
+
+
+async def test_a_backup_of_a_running_bot_is_no_crash_and_has_no_alerts(store: Store) -> None:
+    await CrashCount(store.waiting, AlertSettings(), lambda: 1.0).begin()
+    await store.condition.check_writable(1.0)
+    for kind, name in (("alert", "disk:data"), ("question", "1")):
+        row = WaitingRow(kind=kind, name=name, plugin="", chat_key="web-private_a")
+        await store.waiting.put(row)
+    settled = await store.restored.settle("restored", 2.0)
+    assert settled.waiting == 1, "only the question is told to the operator"
+    for kind in ("alert", "process", "probe", "question"):
+        assert await store.waiting.all(kind) == []
