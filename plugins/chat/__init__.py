@@ -254,6 +254,9 @@ async def find_messages(
         words, who=who or "", since=since or "", until=until or "", kind=kind or "", limit=limit
     )
     lines = [_found_line(each) for each in found.messages]
+    if found.weak:
+        note = "nothing fits well: the messages below are the nearest, and may be something else"
+        lines.insert(0, {"note": note})
     if found.incomplete:
         note = "older messages are not indexed yet, so they were not searched: try again later"
         lines.append({"note": note})

@@ -91,10 +91,13 @@ class MessagesFound:
         records: The messages, best first.
         incomplete: Whether some older messages were not searched, because they are not indexed yet,
             or because too many newer ones were recalled.
+        weak: Whether nothing fits the words well. Then the records are the nearest that there are,
+            at most `_NEAREST`.
     """
 
     records: tuple[Record, ...]
     incomplete: bool = False
+    weak: bool = False
 
 
 class MessageFinder:

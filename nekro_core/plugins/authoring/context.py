@@ -585,7 +585,9 @@ class AgentCtx:
         except BadSearch as error:
             raise ToolFailure(str(error)) from None
         messages = [await self._found(record) for record in found.records]
-        return MessageMatches(messages=tuple(messages), incomplete=found.incomplete)
+        return MessageMatches(
+            messages=tuple(messages), incomplete=found.incomplete, weak=found.weak
+        )
 
     async def _found(self, record: Record) -> FoundMessage:
         search = self.services.search

@@ -36,10 +36,13 @@ class MessageMatches:
         messages: The messages, best first.
         incomplete: Whether some old messages were not searched, because they are not indexed yet.
             This is so for some minutes after an upgrade from a version without a search.
+        weak: Whether nothing fits the words well. Then the messages are the nearest that there
+            are, at most three, and they may be about something else.
     """
 
     messages: tuple[FoundMessage, ...]
     incomplete: bool = False
+    weak: bool = False
 
 
 def media_of(segments: Segments) -> list[Media]:
