@@ -336,7 +336,7 @@ async def test_earlier_messages_are_found_with_their_files(
         weak = await run(world, tools, "find_messages", other)
         assert isinstance(weak, ToolReturn)
         assert "nothing fits well" in weak.value[0]["note"]
-        assert weak.value[1]["text"].endswith(("kiln", "hot."))
+        assert "kiln" in weak.value[1]["text"]
         refused = await run(world, tools, "find_messages", "kiln", since="last week")
         assert isinstance(refused, ToolCallFailed)
         assert "write 2025-03-08" in refused.message
