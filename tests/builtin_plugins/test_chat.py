@@ -332,6 +332,11 @@ async def test_earlier_messages_are_found_with_their_files(
         assert second["answers"] == 1
         assert second["files"] == ["/app/uploads/kiln.png"]
         assert second["time"].startswith("1970-01-01 ")
+        other = "Did parliament vote on the railway bill, or on the kiln of the minister?"
+        weak = await run(world, tools, "find_messages", other)
+        assert isinstance(weak, ToolReturn)
+        assert "nothing fits well" in weak.value[0]["note"]
+        assert "kiln" in weak.value[1]["text"]
         refused = await run(world, tools, "find_messages", "kiln", since="last week")
         assert isinstance(refused, ToolCallFailed)
         assert "write 2025-03-08" in refused.message

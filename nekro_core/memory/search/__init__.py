@@ -16,6 +16,8 @@
     answers.py     tells what a question asks for, and what a message has that may answer it
     features.py    computes the numbers from which the final order is made, with learnt weights
     reranking.py   orders the messages with the best words by these numbers
+    similar.py     finds the messages that are most similar to the question
+    fit.py         tells whether what was found fits, or is only the nearest
     finder.py      the search: combines all of the above
 
 Decision 0039 has the reasons and the figures. `nekro_core.store.search_index` describes the tables.

@@ -11,6 +11,7 @@ import anyio
 
 from nekro_core.chat import ChatKey, Record, Reply
 from nekro_core.memory.search.dates import BadDate, Span, parse_date
+from nekro_core.memory.search.fit import fits_well
 from nekro_core.memory.search.meaning import MessageVectors
 from nekro_core.memory.search.message import (
     BOT,
@@ -53,6 +54,9 @@ _MOST_READ = 1000
 """Maximum number of messages that a search reads to find those that still exist. An index can
 contain many messages in a row that were recalled."""
 _READ_AT_ONCE = 100
+_NEAREST = 3
+"""Maximum number of messages that a search returns if nothing fits well. If one of them is the
+answer all the same, it is usually the first."""
 _NAMES = 12
 """Maximum number of people whom an error message names."""
 
@@ -187,9 +191,13 @@ class MessageFinder:
             best = rank(terms, view.total, view.mean_length, allowed, self._scratch)
         else:
             best = _newest(view, allowed)
-        seqs = await self._reranking.order(view, question, terms, best, allowed)
+        ordered = await self._reranking.order(view, question, terms, best, allowed)
         self._searched(chat_key)
-        return MessagesFound(tuple(await self._records(view, seqs, limit)), view.unread)
+        weak = not fits_well(question, hits, view.total, ordered.similarity)
+        if weak:
+            limit = min(limit, _NEAREST)
+        records = tuple(await self._records(view, ordered.seqs, limit))
+        return MessagesFound(records, view.unread, weak and bool(records))
 
     def local_time(self, seconds: float) -> datetime:
         """Return a time in the time zone of the bot.

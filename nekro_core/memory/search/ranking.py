@@ -110,11 +110,15 @@ def weighted(
 ) -> WeightedTerm:
     """Weight a term by its rarity among ``total`` messages."""
     factor = _RELATED if related else 1.0
-    common = len(hits.positions)
-    idf = float(np.log1p((total - common + 0.5) / (common + 0.5)))
+    idf = rarity(len(hits.positions), total)
     if len(term) == 1 and term >= "\u3400":
         factor *= _CHARACTER
     return WeightedTerm(hits, idf * factor * (_NAME if of_author else 1.0), of_author, related)
+
+
+def rarity(common: int, total: int) -> float:
+    """Return the idf of BM25 of a term that ``common`` of ``total`` messages have."""
+    return float(np.log1p((total - common + 0.5) / (common + 0.5)))
 
 
 def united(hits: Sequence[TermHits]) -> TermHits:

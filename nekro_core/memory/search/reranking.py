@@ -55,14 +55,28 @@ class MessageFeatures:
         seqs: Their sequence numbers in the store.
         fits: Whether each message may be found.
         features: The features by name (`features.features_of`).
-        meaning: Whether the meaning was compared.
+        similarity: The similarity of the question and the most similar of these messages; None if
+            the meaning was not compared.
     """
 
     positions: Positions
     seqs: NDArray[np.int64]
     fits: NDArray[np.bool_]
     features: Mapping[str, Floats]
-    meaning: bool
+    similarity: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedMessages:
+    """The result of a search.
+
+    Attributes:
+        seqs: The sequence numbers of the messages, best first.
+        similarity: See `MessageFeatures`.
+    """
+
+    seqs: NDArray[np.int64]
+    similarity: float | None = None
 
 
 class Reranking:
@@ -97,8 +111,8 @@ class Reranking:
         terms: Sequence[WeightedTerm],
         best: Ranked,
         allowed: NDArray[np.bool_] | None = None,
-    ) -> NDArray[np.int64]:
-        """Return the sequence numbers of the messages that fit the question, best first.
+    ) -> OrderedMessages:
+        """Return the messages that fit the question, best first.
 
         Args:
             view: The chat.
@@ -109,11 +123,12 @@ class Reranking:
         """
         ranked = await self.features(view, question, terms, best, allowed)
         if ranked is None:
-            return np.zeros(0, np.int64)
-        weights = ranking_weights(meaning=ranked.meaning, large=view.total > _SMALL)
+            return OrderedMessages(np.zeros(0, np.int64))
+        meaning = ranked.similarity is not None
+        weights = ranking_weights(meaning=meaning, large=view.total > _SMALL)
         scores = scores_of(ranked.features, weights)
         order = np.argsort(-scores, kind="stable")
-        return ranked.seqs[order[ranked.fits[order]]]
+        return OrderedMessages(ranked.seqs[order[ranked.fits[order]]], ranked.similarity)
 
     async def features(
         self,
@@ -156,8 +171,9 @@ class Reranking:
             mean_length=view.mean_length,
             mean_cosine=mean_cosine,
         )
-        seqs = found.seqs[found.index_of(places)]
-        return MessageFeatures(places, seqs, fits, features, cosines is not None)
+        own = found.index_of(places)
+        similarity = None if cosines is None else float(cosines[0][own].max())
+        return MessageFeatures(places, found.seqs[own], fits, features, similarity)
 
     async def _similar(
         self, view: ChatView, question: SearchQuestion, allowed: NDArray[np.bool_] | None

@@ -70,6 +70,28 @@ async def test_words_that_nobody_used_find_nothing(kiln: Talk) -> None:
     assert await kiln.find("议会") == []
 
 
+async def test_a_question_about_something_else_finds_only_the_nearest_and_says_so(
+    talk: Talk,
+) -> None:
+    for number in range(8):
+        await talk.say("Mei", f"The kiln was too hot for bowl {number}.")
+    await talk.chatter(300)
+    await talk.index()
+    finder = MessageFinder(talk.store, wall=lambda: NOW)
+    other = "Did parliament vote on the railway bill before the minister resigned over the kiln?"
+    found = await finder.find(talk.key, MessageQuery(words=other))
+    assert found.weak
+    assert len(found.records) == 3
+    for words in ("kiln", "Why was the kiln too hot?", "Which bowl cracked in the hot kiln?"):
+        found = await finder.find(talk.key, MessageQuery(words=words))
+        assert not found.weak
+        assert len(found.records) == 10
+    nothing = await finder.find(talk.key, MessageQuery(words="parliament"))
+    assert (nothing.records, nothing.weak) == ((), False)
+    newest = await finder.find(talk.key, MessageQuery())
+    assert not newest.weak
+
+
 async def test_messages_of_a_person_are_found_by_name_and_by_id(kiln: Talk) -> None:
     bread = "What a pity! I baked a loaf of rye bread."
     assert await kiln.find("bread", who="tom") == [bread]

@@ -59,6 +59,16 @@ async def test_a_message_without_any_word_of_the_question_is_found(animals: Talk
     assert (await find(animals, TwoSubjects(), "about a cat"))[0] == "my hamster escaped"
 
 
+async def test_a_similar_message_fits_without_any_word_and_others_do_not(animals: Talk) -> None:
+    finder = MessageFinder(animals.store, MessageVectors(TwoSubjects()), wall=lambda: NOW)
+    found = await finder.find(animals.key, MessageQuery(words="about a cat"))
+    assert not found.weak
+    await animals.store.messages.recall(animals.key, f"{animals.key}-31")
+    found = await finder.find(animals.key, MessageQuery(words="number of cats, dogs and pets"))
+    assert found.weak
+    assert len(found.records) == 3
+
+
 async def test_without_an_encoder_words_alone_are_searched(animals: Talk) -> None:
     assert await find(animals, TwoSubjects(works=False), "which cat") == []
     assert (await find(animals, TwoSubjects(works=False), "escape"))[0] == "my hamster escaped"
