@@ -53,7 +53,7 @@ class WaitingRepository:
         )
 
     async def all(self, kind: str, chats: ChatScope = every_chat) -> list[WaitingRow]:
-        """Get the rows of a kind that belong to some chats, oldest first."""
+        """Get the rows of a kind that belong to some chats, or to no chat, oldest first."""
         rows = await self._database.read("SELECT * FROM waiting WHERE kind = ? ORDER BY id", kind)
         return [
             WaitingRow(
@@ -67,5 +67,6 @@ class WaitingRepository:
                 until=row["until"],
             )
             for row in rows
-            if chats(ChatKey.parse(row["chat_key"]))
+            # Crashes of the bot, for example, belong to no chat: their key is empty.
+            if not row["chat_key"] or chats(ChatKey.parse(row["chat_key"]))
         ]
