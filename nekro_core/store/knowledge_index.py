@@ -95,14 +95,19 @@ class KnowledgeIndex:
         self._database: sqlite3.Connection | None = None
 
     def open(self) -> None:
-        """Open the index, or make it anew."""
-        try:
-            self._open()
-        except sqlite3.DatabaseError as error:
-            logger.warning("the index of documents is made again: {}", error)
-            self.close()
-            self._path.unlink(missing_ok=True)
-            self._open()
+        """Open the index, or make it anew. Does nothing if it is open."""
+        # The lock matters: another thread that closed the connection during a statement would end
+        # the whole process.
+        with self._lock:
+            if self._database is not None:
+                return
+            try:
+                self._open()
+            except sqlite3.DatabaseError as error:
+                logger.warning("the index of documents is made again: {}", error)
+                self._close()
+                self._path.unlink(missing_ok=True)
+                self._open()
 
     def _open(self) -> None:
         database = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
@@ -117,9 +122,12 @@ class KnowledgeIndex:
     def close(self) -> None:
         """Close the index."""
         with self._lock:
-            if self._database is not None:
-                self._database.close()
-                self._database = None
+            self._close()
+
+    def _close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
 
     @property
     def _open_database(self) -> sqlite3.Connection:

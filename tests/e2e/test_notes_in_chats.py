@@ -113,8 +113,8 @@ async def test_after_memory_off_nothing_more_is_noted_about_the_person(whole: Wh
     )
     chat = f"onebot_v11-group_{group}"
     await talk(whole, group, LIN + 2, " please remember that")
-    off = await command(whole, group, LIN + 2, "/memory off")
-    assert off == "I remember nothing about you any more; 1 notes are deleted."
+    forgotten = "I remember nothing about you any more; 1 notes are deleted."
+    await command(whole, group, LIN + 2, "/memory off", forgotten)
     assert await talk(whole, group, MEI, f" remember the voles of {LIN + 2}") == (
         "I may not note that"
     )
