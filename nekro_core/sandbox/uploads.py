@@ -34,7 +34,8 @@ def upload_parts(path: str) -> tuple[str, ...]:
 
 class UploadQuota:
     """The limit in bytes of the uploads of all boxes of a backend. An upload is a copy that is
-    deleted with its box. It usually needs memory: in ``/run``, or in a container's tmpfs."""
+    deleted with its box. Usually it is in memory: in ``/run`` of the host (jail), or in a tmpfs of
+    the container (docker)."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

@@ -44,7 +44,7 @@ class Dimension(StrEnum):
     """A tool. The name is the tool's name."""
     MEMBER = "member"
     """A person in one chat. The name is the chat key, and the column ``member`` has the person.
-    There are only rows for all time."""
+    It has only rows of the period `Period.EVER`."""
 
 
 class LatencyMeasure(StrEnum):

@@ -1,5 +1,5 @@
-"""Handles pictures and other media in a tool's result: makes an index for the text, and content
-parts for the model.
+"""Handles pictures and other media in a tool's result: gives each medium an index, which the text
+names, and makes content parts for the model.
 
 The answer to a call cannot contain a picture. So its text contains an index
 (``tool_result:<call>:<place>``), and a later message shows the picture after the same index.

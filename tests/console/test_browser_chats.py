@@ -164,7 +164,7 @@ async def test_an_operator_speaks_as_the_bot(browser: Browser, address: str) -> 
     await shown.context.close()
 
 
-async def test_the_second_of_two_people_who_save_is_told_and_keeps_the_text(
+async def test_the_second_of_two_people_who_save_is_told_of_the_change_and_keeps_what_they_typed(
     browser: Browser, address: str
 ) -> None:
     first, second = await the_group(browser, address), await the_group(browser, address)

@@ -56,7 +56,7 @@ class ShownTool:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolTrial:
     """The outcome of trying a tool. If the call failed, ``fault`` has the whole error with its
-    place in the code. In a turn, the model does not see this."""
+    place in the code, for the operator. A model that calls the tool in a turn does not see it."""
 
     answer: ToolAnswer
     seconds: float

@@ -155,8 +155,9 @@ def _visible(segments: Iterable[Segment]) -> bool:
 
 
 def _prefix(text: str, room: int, measure: Callable[[str], int]) -> int:
-    """Return how many characters of a text fit into ``room``, counted as the platform counts them;
-    at least 1. ``measure`` must never return a smaller number for a longer text."""
+    """Return the length in Python characters, at least 1, of the longest beginning of a text that
+    fits into ``room``. ``room`` is in the units in which the platform counts (``measure``).
+    ``measure`` must never return a smaller number for a longer text."""
     if measure is len:
         return room
     return (

@@ -1,4 +1,5 @@
-"""Orders the messages with the best words by all their features, meaning among them."""
+"""Takes the messages whose words fit a question best, and orders them by all their features. One
+feature is how similar their meaning is."""
 
 from __future__ import annotations
 
@@ -26,24 +27,26 @@ from nekro_core.system.arrays import NDArray, np
 _COMPARED = 1000
 _COMPARED_IN_MEDIUM = 300
 _COMPARED_IN_LARGE = 100
-"""Number of messages with the best words that are ordered: `_COMPARED` in chats with up to `_SMALL`
-messages, `_COMPARED_IN_MEDIUM` in chats with up to `MEDIUM`, `_COMPARED_IN_LARGE` in larger
-chats."""
+"""So many of the messages whose words fit the question best are ordered: `_COMPARED` in chats with
+up to `_SMALL` messages, `_COMPARED_IN_MEDIUM` in chats with up to `MEDIUM`, `_COMPARED_IN_LARGE` in
+larger chats."""
 _SMALL = 5000
 """In a chat with at most this many messages, a search lets the sentence encoder encode messages
 that are not encoded yet. In a larger chat, only the background task encodes messages."""
 _SIMILAR = 300
-"""Number of the most similar messages of a chat with up to `MEDIUM` messages that are ordered,
-together with those with the best words. Without them, a third of the evidence was not among the
-ordered messages of a chat of 20,000 (decision 0039)."""
+"""In a chat with more than `_SMALL` and up to `MEDIUM` messages, this many of the messages that are
+most similar to the question are ordered too, besides those whose words fit best. Without them, in a
+test chat of 20,000 messages, a third of the messages that hold the answers were not ordered at all
+(decision 0039)."""
 _ENCODED_AT_ONCE = 32
 _ENCODE_S = 1.0
 """Seconds after which a search does not let the encoder encode more messages. On an idle machine,
 this is enough for 400 messages."""
 _MEANS_THE_SAME = 0.25
-"""If no message has a word of the question, messages are found if the similarity of the most
-similar one is at least this. Then, as after a hit by words, the others follow in their order: in
-trials a line without any word of the question, and not similar to it, was often the answer."""
+"""If no message has a word of the question, the search finds something only if the most similar
+message has at least this similarity. Once one message fits, by a word or by its similarity, the
+result has all ordered messages, best first, even those that do not fit themselves: in trials, such
+a message was often the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class MessageFeatures:
     Attributes:
         positions: The positions of the messages in the chat.
         seqs: Their sequence numbers in the store.
-        fits: Whether each message may be found.
+        fits: Whether each message belongs to the result. The others were only compared.
         features: The features by name (`features.features_of`).
         similarity: The similarity of the question and the most similar of these messages; None if
             the meaning was not compared.
@@ -101,7 +104,8 @@ class Reranking:
         self._with_vectors: set[ChatKey] = set()
 
     def compares(self, chat_key: ChatKey) -> bool:
-        """Whether an earlier search found vectors in this chat, which is a large one."""
+        """Return True if the chat has more than `_SMALL` messages and an earlier search found
+        vectors in it."""
         return chat_key in self._with_vectors
 
     async def order(
@@ -118,8 +122,9 @@ class Reranking:
             view: The chat.
             question: The question.
             terms: The terms of the question that messages have.
-            best: The messages with the best words, best first.
-            allowed: For each position, whether the message may be found; None for all.
+            best: The messages whose words fit the question best, the best first.
+            allowed: For each position, whether the asker's filters let the message through; None
+                for all.
         """
         ranked = await self.features(view, question, terms, best, allowed)
         if ranked is None:
@@ -256,7 +261,8 @@ def _cosines(
 
 
 def _mean_cosine(query: NDArray[np.float32], found: Neighbourhood) -> float | None:
-    """Estimate the mean similarity of the question and all messages of a chat. The messages that
-    are ordered are a chosen few, so their mean is higher."""
+    """Estimate the mean similarity of the question and all messages of a chat, from messages that
+    are not ordered (`Neighbourhood.others`). The ordered messages would give too high a mean,
+    because they were chosen for fitting the question."""
     known = found.others[found.others.any(axis=1)]
     return float(cosines_of(query, known).mean()) if len(known) else None

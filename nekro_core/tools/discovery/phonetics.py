@@ -15,8 +15,8 @@ _ROWS = {
     "p": "パピプペポ", "r": "ラリルレロ", "A": "アイウエオ",
 }  # fmt: skip
 _OF_KANA = {kana: row for row, many in _ROWS.items() for kana in many}
-"""Maps each kana to its consonant. M becomes n, since ン stands for both. Ya, wa, small kana and ー
-are left out like vowels."""
+"""Maps each kana to its consonant, and a vowel to A, of which a key keeps only a first one. M
+becomes n, since ン stands for both. Ya, wa, small kana and ー are not in it."""
 _ENGLISH = tuple(
     (re.compile(pattern), instead)
     for pattern, instead in (
@@ -35,8 +35,8 @@ _FIRST_VOWEL = re.compile(r"^[aeiouy]")
 _VOWEL = re.compile(r"[aeiouyw]")
 _TWICE = re.compile(r"n{2,}")
 _LEAST = 3
-"""A key needs at least this many consonants. With two, a tenth of all words would have the same
-key."""
+"""A key needs at least this many consonants. With two, a tenth of all words would share
+their key with an unrelated word."""
 
 
 def runs_of_katakana(plain: str) -> list[str]:

@@ -132,7 +132,9 @@ async def test_long_output_becomes_a_file_and_its_beginning_and_end_are_shown(
         assert len(report) < 10_000
 
 
-async def test_a_reply_cut_by_length_says_how_to_go_on(folder: Path, boxes: BoxCache) -> None:
+async def test_after_a_reply_was_cut_by_length_the_report_says_how_to_go_on(
+    folder: Path, boxes: BoxCache
+) -> None:
     cut = ScriptedAnswer(chunks=["```python\nx = 1\nopen('a.txt', 'w').write('"], reason="length")
     model = ScriptedModel([cut, fence("send_channel_message(str(x))")])
     async with running_bot(folder, boxes, model) as bot:

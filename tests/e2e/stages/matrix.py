@@ -1,5 +1,5 @@
-"""The stage for Matrix: a room on a real Synapse. A proxy between Synapse and the bot records what
-passes."""
+"""Plays a person on Matrix, in a room on a real Synapse. A proxy between Synapse and the bot
+records what passes. See `stage.py`."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping

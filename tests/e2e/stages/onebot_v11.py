@@ -1,4 +1,4 @@
-"""The stage for QQ. It uses the tests' fake OneBot implementation."""
+"""Plays a person on QQ, with the tests' fake OneBot implementation. See `stage.py`."""
 
 import base64
 from collections.abc import AsyncIterator, Mapping

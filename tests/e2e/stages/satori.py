@@ -1,4 +1,4 @@
-"""The stage for Satori. It uses satori-python-server."""
+"""Plays a person on Satori, with satori-python-server. See `stage.py`."""
 
 import base64
 import json

@@ -1,5 +1,5 @@
-"""The stage for Telegram. It uses the tests' own Bot API server. If npm has installed
-telegram-test-api, that server handles the methods that it supports."""
+"""Plays a person on Telegram, with the tests' own Bot API server. See `stage.py`. If npm has
+installed telegram-test-api, that server handles the methods that it supports."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager

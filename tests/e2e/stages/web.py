@@ -1,4 +1,4 @@
-"""The stage for the bot's own chat page. It uses the HTTP API of the page."""
+"""Plays a person on the bot's own chat page, over the HTTP API of the page. See `stage.py`."""
 
 import base64
 from collections.abc import AsyncIterator, Mapping
