@@ -31,8 +31,8 @@ TOKEN = "bench-token"
 
 
 class TimedModel:
-    """A model that records when it received a request. Its reply is one statement. The last part of
-    the statement is sent when ``go`` is set."""
+    """A model that records when it received a request. Its reply is one statement. The line
+    break that completes the statement is sent when ``go`` is set."""
 
     def __init__(self) -> None:
         self.asked_at = self.complete_at = 0.0
@@ -150,7 +150,7 @@ async def _rounds(
         await anyio.sleep(0.02)
         mind.go.set()
         # Measured from the moment when the model completes the statement until the message arrives
-        # at the peer. Each time is read at the place where the event happens. So the time until
+        # at the peer. The model and the peer each read the clock when it happens. So the time until
         # this task runs again is not included.
         to_wire.append(((await peer.next_send()).at - mind.complete_at) * 1000)
         await anyio.sleep(0.4)

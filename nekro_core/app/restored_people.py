@@ -3,7 +3,7 @@
 The erasure has two parts. The first part comes before the restored files are put in place of the
 data folder. It erases everything that can be erased without a running bot: rows, media, files of
 boxes, vectors. The second part comes at the bot's first start. The bot erases these people once
-more together with the plugins, which may have files of their own.
+more, and this time plugins erase what is in their own files.
 """
 
 import shutil
@@ -59,7 +59,7 @@ class RestoredNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def marks_of(data: Path, wall: Callable[[], float]) -> ErasureMarks | None:
-    """Return the marks of a data folder; None if it has none."""
+    """Return a data folder's marks of erased people; None if it has none."""
     secret = secret_file(data, _SECRET)
     if not (data / MARKS).is_file() or not secret.is_file():
         return None
@@ -194,9 +194,10 @@ def _remove(folder: Path) -> None:
 def _keep_marks(
     data: Path, marked_in: Sequence[Path], people: Sequence[Person], wall: Callable[[], float]
 ) -> None:
-    """Put the marks of erased people from the folders ``marked_in`` into the restored folder. Marks
-    can be read only with the secret with which they were made. So if a folder has another secret,
-    only marks of people in the backup are added."""
+    """Put the marks of erased people from the folders ``marked_in`` into the restored folder. A
+    mark does not show whose it is, and is valid only with the secret with which it was made. So if
+    a folder has another secret than the restored one, its marks cannot be copied. Then new marks
+    are made for the erased people who were found in the backup."""
     secret = secret_file(data, _SECRET)
     if not secret.is_file():
         source = next((each for each in marked_in if secret_file(each, _SECRET).is_file()), None)

@@ -1,8 +1,8 @@
 """Implements leases on NATS.
 
-Each name is a subject of a stream that keeps one message per subject for some seconds. A process
-writes only if the subject is empty, or has its own last message. (A key-value bucket of NATS is
-such a stream too.)
+The name of each lease is a subject of a stream. The stream keeps one message per subject for some
+seconds: the name of the process that holds the lease. A process writes only if the subject is
+empty, or has its own last message. (A key-value bucket of NATS is such a stream too.)
 """
 
 import base64
@@ -24,7 +24,8 @@ from nekro_core.system.background_tasks import background_tasks
 _LASTS_S = 5.0
 """A name is free again this many seconds after its process was killed."""
 _WRONG_SEQUENCE = 10071
-"""JetStream's number for a message that was written meanwhile."""
+"""The error code with which JetStream refuses a write because the last message of the subject is
+not the expected one: another process wrote meanwhile."""
 _RELEASE_S = 2.0
 
 
@@ -51,7 +52,7 @@ class NatsLeases:
         try:
             await self._connection.api(f"STREAM.CREATE.{LEASE_STREAM}", config)
         except JetStreamRefused as refused:
-            # A gateway of another version made it with other times.
+            # A process of another version made the stream, with another lifetime of leases.
             logger.debug("the stream of leases stays as it is: {}", refused)
 
     @asynccontextmanager
@@ -72,7 +73,8 @@ class NatsLeases:
                     lost = True
                     scope.cancel()
                 except ClusterError as error:
-                    # Nobody else can take it now either, or it is found out when NATS is back.
+                    # While NATS is away, nobody else can take the lease either. If another process
+                    # has taken it, the next renewal that reaches NATS raises `LeaseTaken`.
                     logger.warning("{} cannot be renewed now: {}", name, error)
 
         try:
@@ -98,7 +100,8 @@ class _NatsLease:
         self._sequence = 0
 
     async def take(self) -> None:
-        """Write the holder where nobody is. Raises `LeaseTaken` and `ClusterUnavailable`."""
+        """Write the holder's name if nobody holds the lease. Raises `LeaseTaken` and
+        `ClusterUnavailable`."""
         sequence = await self._write(0)
         if sequence is None:
             raise LeaseTaken(f"{self._name} is used by {await self._other()}")

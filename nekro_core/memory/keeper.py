@@ -57,8 +57,8 @@ class ShownMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryCounts:
-    """How much is remembered of a chat: the number of its notes, including ended notes, and of its
-    summaries of records."""
+    """How much is remembered of a chat: the number of its notes, including those that no longer
+    hold, and the number of its summaries of the first level."""
 
     notes: int
     summaries: int
@@ -157,7 +157,9 @@ class MemoryKeeper:
             try:
                 await self.work()
             except StoreError as error:
-                logger.warning("the memory does not work on: {}", error)
+                logger.warning(
+                    "the background work of the memory stopped, and is tried again later: {}", error
+                )
             except Exception:  # noqa: BLE001 (a fault with one chat must not end the task)
                 logger.exception("the memory failed and continues")
 
@@ -257,8 +259,8 @@ class MemoryKeeper:
 
     async def switch_off(self, chat_key: ChatKey, user_id: str) -> int:
         """Stop remembering things about a person of the chat's platform. Delete the notes about the
-        person and the notes that the person said. Summaries with the person's words are made again
-        without these words. Returns the number of deleted notes. Raises `StoreError`."""
+        person and those that come from the person's words. Summaries with the person's words are
+        made again without these words. Returns the number of deleted notes. Raises `StoreError`."""
         await self.scope.set_off(chat_key, user_id, off=True)
         accounts = self._store.accounts
         adapter = accounts.adapter_of(chat_key.instance)
@@ -284,8 +286,8 @@ class MemoryKeeper:
             raise OSError(f"the index of documents: {error}") from error
 
     async def forget_recalled(self, chat_key: ChatKey) -> None:
-        """Delete the notes of a chat that come from recalled messages, and empty the summaries of
-        records that contain a recalled message. Raises `StoreError`."""
+        """Delete the notes of a chat that come from recalled messages, and empty each summary that
+        covers a recalled message. Raises `StoreError`."""
         await self._store.notes.delete_recalled(chat_key)
         await self._store.summaries.mark_recalled_stale(chat_key)
 

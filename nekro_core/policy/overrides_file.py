@@ -51,7 +51,7 @@ class PolicyFile:
         return overrides
 
     def state(self, chat_key: ChatKey) -> ChatState:
-        """Return what the bot does in a chat."""
+        """Return whether the bot answers in a chat, only reads it, or is switched off there."""
         return self._book.state(chat_key)
 
     def person(self, adapter: str, instance: str, user_id: str) -> PersonOverrides:

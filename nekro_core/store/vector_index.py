@@ -83,7 +83,11 @@ class VectorIndex:
     def create(self, name: str, size: int, distance: Distance) -> bool:
         """Create a collection. Returns False if the name exists already."""
         if not 0 < size <= _MOST_SIZE or not 0 < len(name) <= _LONGEST_NAME:
-            raise BadVector(f"a collection {name[:40]!r} of vectors of {size}: 1 to {_MOST_SIZE}")
+            raise BadVector(
+                f"the collection {name[:40]!r} cannot be made: its vectors have {size} numbers (1 "
+                f"to {_MOST_SIZE} are allowed), its name {len(name)} characters (1 to "
+                f"{_LONGEST_NAME})"
+            )
         with self._lock:
             cursor = self._database.execute(
                 "INSERT INTO collections VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
@@ -276,7 +280,9 @@ def _scores(loaded: _Loaded, target: Floats) -> Floats:
 
 def _vector(given: Any, size: int) -> Floats:
     if isinstance(given, dict):
-        raise BadVector("named vectors are not kept here: a collection has one vector a point")
+        raise BadVector(
+            "named vectors are not supported: each point of a collection has exactly one vector"
+        )
     try:
         vector = np.asarray(given, dtype=np.float32)
     except (TypeError, ValueError):

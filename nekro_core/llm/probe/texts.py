@@ -91,7 +91,7 @@ ADVICE: Mapping[str, str] = MappingProxyType(
             "provider and region."
         ),
         "near_models": "Perhaps one of these is meant: {near}.",
-        "choose_listed": "Choose one of its list.",
+        "choose_listed": "Choose a model of its list.",
         "check_model": (
             "Check the name of the model, and that base_url is the API's address, which usually "
             "ends in /v1."
@@ -103,7 +103,9 @@ ADVICE: Mapping[str, str] = MappingProxyType(
         "test_again": "Test again.",
         "set_vision": "Set vision to true. Otherwise a note replaces each picture.",
         "unset_vision": "Set vision to false, or choose a model that sees pictures.",
-        "leave_code": "Leave the mode at code. The mode tools needs a model that calls functions.",
+        "leave_code": (
+            'Leave the mode at "code". The mode "tools" needs a model that calls functions.'
+        ),
         "look_up_context": "Look it up in the provider's documentation and set context_tokens.",
         "lower_context": "Set context_tokens to at most {told}. Otherwise long prompts fail.",
     }

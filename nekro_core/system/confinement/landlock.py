@@ -27,12 +27,12 @@ _RIGHTS_OF_FILES = 1 << 0 | WRITE_FILE | READ_FILE | 1 << 14 | 1 << 15
 
 
 def take_rights(taken: int, kept: Iterable[tuple[Path | str, int]]) -> bool:
-    """Take the rights ``taken`` from this thread, and from all threads and processes that it starts
-    later. ``kept`` has pairs of a path and rights. These rights stay for the path and for
-    everything below it.
+    """Remove rights to files (``taken``) from this thread, and from all threads and processes that
+    it starts later. They cannot be given back. ``kept`` has pairs of a path and rights. These
+    rights stay for the path and for everything below it.
 
-    A path that does not exist is skipped. Returns False, and takes nothing, if this kernel has no
-    Landlock. This cannot be undone.
+    A path that does not exist is skipped. Returns False, and removes nothing, if this kernel has no
+    Landlock.
     """
     if sys.platform != "linux":
         return False

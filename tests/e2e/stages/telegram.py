@@ -1,5 +1,5 @@
 """Plays a person on Telegram, with the tests' own Bot API server. See `stage.py`. If npm has
-installed telegram-test-api, that server handles the methods that it supports."""
+installed the server telegram-test-api, ours passes on to it the methods that it supports."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,5 +1,5 @@
-"""Carries out the attacks of the table on a backend. Attacks share a box, except those that spoil
-it."""
+"""Carries out attacks on a backend. Each attack is a row of the table in docs/attacks.md. Attacks
+share a box, except those that spoil it."""
 
 import os
 from collections.abc import Sequence
@@ -21,8 +21,8 @@ _ROW_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What one row got through on one backend, with its defence (``got``) and without
-    (``got_without``). None means that the row was not tried without its defence."""
+    """What one attack (a row of the table) achieved on one backend, with its defence (``got``) and
+    without it (``got_without``). None means that the row was not tried without its defence."""
 
     attack: Attack
     backend: str
@@ -64,8 +64,8 @@ async def carry_out(
 ) -> dict[Attack, Outcome]:
     """Carry out every row, several at once. An attack that gets through raises no error.
 
-    With a ``reusable``, boxes with all defences are emptied and used again, also after rows that
-    spoil them.
+    With ``reusable``, an attack that spoils its box and keeps all defences takes a box from there,
+    which is emptied afterwards and used again. Otherwise such an attack gets a box of its own.
     """
     jobs: list[tuple[Attack, Without | None]] = []
     for attack in attacks:
