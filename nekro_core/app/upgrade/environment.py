@@ -59,20 +59,19 @@ def make_environment(
     wanted = f"{source}[{','.join(extras)}]" if extras else str(source)
     say(f"making the environment {folder}, with nekro-core from {wanted}")
     versions.mkdir(parents=True, exist_ok=True)
-    _run([sys.executable, "-m", "venv", str(folder)], _SHORT_S)
+    _run([sys.executable, "-P", "-m", "venv", str(folder)], _SHORT_S)
     python = folder / "bin" / "python"
-    _run(
-        [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", wanted],
-        _INSTALL_S,
-    )
+    pip = [str(python), "-P", "-m", "pip", "--disable-pip-version-check"]
+    _run([*pip, "install", "--quiet", wanted], _INSTALL_S)
     return python
 
 
 def version_of(python: Path) -> str:
     """Return the version of the bot in an environment. Raises `UpgradeRefused`."""
-    return _run(
-        [str(python), "-c", "import nekro_core; print(nekro_core.__version__)"], _SHORT_S
-    ).strip()
+    # Without -P, Python would import the code of the folder in which the command is started, which
+    # can be a checkout of the old version.
+    code = "import nekro_core; print(nekro_core.__version__)"
+    return _run([str(python), "-P", "-c", code], _SHORT_S).strip()
 
 
 def installed_extras() -> list[str]:

@@ -95,7 +95,9 @@ class UpgradeGuard:
         """Start the new version and wait until it answers. Return why it does not; empty if it
         does."""
         try:
-            self._child = subprocess.Popen([self._order.python, "-m", "nekro_core", "run"])  # noqa: S603
+            # Without -P, Python would import the code of this folder, which can be the old version.
+            command = [self._order.python, "-P", "-m", "nekro_core", "run"]
+            self._child = subprocess.Popen(command)  # noqa: S603 - our own arguments
         except OSError as error:
             return f"it cannot be started: {error}"
         until = time.monotonic() + self._order.within_s

@@ -58,4 +58,8 @@ def guard_command(data: Path, started: Sequence[str], now: float) -> tuple[str, 
     order = read_order(data)
     if order is None or order.state != "wanted" or not 0 <= now - order.asked < _FRESH_S:
         return None
-    return (started[0], "-m", "nekro_core.app.upgrade.guard", str(data), *started)
+    # The guard must be of the same version as ``started``: `nekro run` does not import the code of
+    # the folder in which it is started, and `python -m nekro_core run` does.
+    folder_counts = "-m" in started and "-P" not in started
+    options = () if folder_counts else ("-P",)
+    return (started[0], *options, "-m", "nekro_core.app.upgrade.guard", str(data), *started)

@@ -66,7 +66,8 @@ def try_migration(python: Path, copy_url: str) -> str:
     """Let a new version migrate a copy of the database. Return what it says about it. Raises
     `UpgradeRefused` if it cannot."""
     environment = {**os.environ, DATABASE_URL: copy_url}
-    command = [str(python), "-m", "nekro_core", "upgrade", "--check-database"]
+    # Without -P, Python would import the code of this folder, which can be the old version.
+    command = [str(python), "-P", "-m", "nekro_core", "upgrade", "--check-database"]
     try:
         done = subprocess.run(  # noqa: S603 - our own arguments
             command,

@@ -1,14 +1,17 @@
 """What can be installed as another version, and which extras go with it."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from nekro_core import __version__
 from nekro_core.app.upgrade.environment import (
     UpgradeRefused,
     checked_source,
     installed_extras,
     switch_current,
+    version_of,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -33,6 +36,16 @@ def test_the_extras_in_use_are_taken_over_and_those_of_developers_are_not() -> N
     extras = installed_extras()
     assert "telegram" in extras
     assert not {"dev", "kit"} & {*extras}
+
+
+def test_the_version_is_that_of_the_environment_and_not_of_the_present_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout = tmp_path / "nekro_core"
+    checkout.mkdir()
+    (checkout / "__init__.py").write_text('__version__ = "of the checkout"')
+    monkeypatch.chdir(tmp_path)
+    assert version_of(Path(sys.executable)) == __version__
 
 
 def test_the_link_leads_to_the_newest_environment(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_version_that_answers_stays_and_its_status_is_that_of_the_guard(data: 
     out, err = process.communicate(timeout=60)
     assert process.returncode == 7
     assert state(data) == "done"
-    assert (data / "seen").read_text() == "-m nekro_core run"
+    assert (data / "seen").read_text() == "-P -m nekro_core run"
     assert "the old version" not in out
     assert "given up" not in err
 
@@ -171,9 +171,14 @@ def test_only_a_fresh_order_that_nobody_has_followed_is_followed(tmp_path: Path)
     order = UpgradeOrder(asked=1000.0, python="p", within_s=1.0)
     write_order(tmp_path, order)
     assert guard_command(tmp_path, ("python", "bot.py"), 1001.0) == (
-        *("python", "-m", "nekro_core.app.upgrade.guard", str(tmp_path)),
+        *("python", "-P", "-m", "nekro_core.app.upgrade.guard", str(tmp_path)),
         *("python", "bot.py"),
     )
+    of_checkout = ("python", "-m", "nekro_core", "run")
+    assert guard_command(tmp_path, of_checkout, 1001.0) == (
+        *("python", "-m", "nekro_core.app.upgrade.guard", str(tmp_path)),
+        *of_checkout,
+    ), "code that is not installed, but found in the folder of the bot"
     assert guard_command(tmp_path, ("python",), 2000.0) is None
     write_order(tmp_path, UpgradeOrder(asked=1000.0, python="p", within_s=1.0, state="done"))
     assert guard_command(tmp_path, ("python",), 1001.0) is None
