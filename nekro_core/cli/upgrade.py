@@ -3,6 +3,7 @@ copy of the database, and lets the running bot continue as that version. If it d
 bot goes back by itself."""
 
 import argparse
+import math
 import os
 import sys
 import time
@@ -122,7 +123,14 @@ async def _let_continue(
     finally:
         if (left := read_order(data)) is not None and left.state == "wanted":
             (data / ORDER_FILE).unlink(missing_ok=True)
-    state = await _state(data, {"wanted", "trying"}, order.within_s + _BACK_S)
+    # A dump of a big database may take an hour. If the guard is killed, nothing was changed, and
+    # whoever started the bot has to start it again.
+    if await _state(data, {"keeping"}, math.inf, guard=place.pid) == "keeping":
+        raise UpgradeRefused(
+            f"process {place.pid} was ended while it kept the database as it is. Nothing was "
+            "changed: start the bot again as before"
+        )
+    state = await _state(data, {"trying"}, order.within_s + _BACK_S)
     if state == "done":
         link = switch_current(versions, Path(order.python))
         _say(f"nekro-core {new} answers, {time.monotonic() - began:.1f} s after the restart began")
@@ -141,13 +149,16 @@ async def _let_continue(
     return 1
 
 
-async def _state(data: Path, waiting: set[str], within_s: float) -> str:
-    """Wait while the state of the order is one of ``waiting``. Return the last state."""
+async def _state(data: Path, waiting: set[str], within_s: float, *, guard: int = 0) -> str:
+    """Wait while the state of the order is one of ``waiting``, and while the process ``guard``
+    exists, if it is named. Return the last state."""
     until = time.monotonic() + within_s
     while True:
+        # Whether the process exists is read first: it writes the next state before it ends.
+        ended = bool(guard) and not await anyio.Path(f"/proc/{guard}").exists()
         order = read_order(data)
         state = order.state if order is not None else ""
-        if state not in waiting or time.monotonic() > until:
+        if state not in waiting or ended or time.monotonic() > until:
             return state
         await anyio.sleep(_LOOK_S)
 

@@ -63,6 +63,7 @@ class UpgradeGuard:
             signal.signal(number, self._pass_on)
         # Ctrl-C in a terminal reaches the new version too: the guard waits for its end.
         signal.signal(signal.SIGINT, lambda *_: None)
+        self._write("keeping")
         try:
             kept = self._keep()
         except Exception as error:  # noqa: BLE001 - the old version must start again, whatever it is

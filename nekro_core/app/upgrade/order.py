@@ -15,15 +15,17 @@ _FRESH_S = 120.0
 by a command that was killed, and a restart for another reason must not follow it."""
 
 
-State = Literal["wanted", "trying", "done", "back"]
+State = Literal["wanted", "keeping", "trying", "done", "back"]
 
 
 class UpgradeOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What is wanted, and what became of it.
 
     Attributes:
-        state: ``wanted``: the bot has not ended yet. ``trying``: the guard has started the new
-            version. ``done``: it answers. ``back``: the old version was started again.
+        state: ``wanted``: the bot has not ended yet. ``keeping``: the guard keeps the database as
+            it is, which takes as long as `pg_dump` on a PostgreSQL server. ``trying``: it has
+            started the new version. ``done``: that answers. ``back``: the old version was started
+            again.
         asked: When the order was written, in seconds since 1970.
         python: The Python of the environment with the new version.
         within_s: The new version must answer within this many seconds.

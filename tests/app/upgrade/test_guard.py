@@ -145,6 +145,20 @@ def test_if_the_database_cannot_be_kept_the_new_version_is_not_started(data: Pat
     assert not (data / "seen").exists()
 
 
+def test_while_the_database_is_kept_the_order_says_so_however_long_it_takes(data: Path) -> None:
+    with closing(sqlite3.connect(data / "nekro.sqlite3", isolation_level=None)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("BEGIN IMMEDIATE")
+        database.execute("INSERT INTO messages (seq) VALUES (1)")
+        # The guard waits, to write the log of the database into its file.
+        process = guard(data, program(data, ANSWERS.format(data=str(data), seconds=1)))
+        wait_for(lambda: state(data) == "keeping")
+        assert not (data / "seen").exists()
+        database.execute("ROLLBACK")
+    process.communicate(timeout=60)
+    assert (process.returncode, state(data)) == (7, "done")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_for_the_guard_ends_a_version_that_answers(
     data: Path, number: signal.Signals
