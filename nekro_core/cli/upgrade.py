@@ -98,7 +98,9 @@ def _try(python: Path, database: Path | None, url: str) -> None:
         return
     _say("trying the migration on a copy of the database")
     try:
-        with copy_of_file(database) if database is not None else copy_on_server(url) as copy:
+        with (
+            copy_of_file(database) if database is not None else copy_on_server(url, say=_say)
+        ) as copy:
             _say(try_migration(python, copy))
     except NotTried as error:
         _say(

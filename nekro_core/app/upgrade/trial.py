@@ -3,7 +3,7 @@
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
@@ -41,10 +41,11 @@ def copy_of_file(database: Path) -> Iterator[str]:
 
 
 @contextmanager
-def copy_on_server(url: str) -> Iterator[str]:
+def copy_on_server(url: str, *, say: Callable[[str], None]) -> Iterator[str]:
     """Copy the tables on a PostgreSQL server into a new database there, which is dropped at the
     end. Yields the URL of the copy. Raises `NotTried`, for example if the bot may not make
-    databases there."""
+    databases there. If the copy cannot be dropped, this is only said: what the trial found counts.
+    """
     name = f"nekro_upgrade_{token_hex(4)}"
     _on_server(url, f'CREATE DATABASE "{name}"')
     try:
@@ -59,7 +60,11 @@ def copy_on_server(url: str) -> Iterator[str]:
                 raise NotTried(str(error)) from None
         yield copy
     finally:
-        _on_server(url, f'DROP DATABASE IF EXISTS "{name}"')
+        try:
+            # FORCE: the new version may have left a connection.
+            _on_server(url, f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        except NotTried as error:
+            say(f"{error}. Drop the database {name} there yourself: it has a copy of all messages")
 
 
 def try_migration(python: Path, copy_url: str) -> str:

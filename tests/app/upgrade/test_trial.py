@@ -3,9 +3,14 @@
 import sys
 from pathlib import Path
 
+import anyio.from_thread
+import anyio.to_thread
+import asyncpg
 import pytest
 
-from nekro_core.app.upgrade.trial import try_migration
+from nekro_core.app.upgrade.environment import UpgradeRefused
+from nekro_core.app.upgrade.trial import copy_on_server, try_migration
+from tests.peers.postgres import PostgresServer
 
 
 def test_the_copy_is_migrated_by_the_new_version_and_not_by_code_of_the_present_folder(
@@ -19,3 +24,41 @@ def test_the_copy_is_migrated_by_the_new_version_and_not_by_code_of_the_present_
     # The Python of these tests has this version installed.
     copy = f"sqlite://{tmp_path}/copy.sqlite3"
     assert "the tables are those of" in try_migration(Path(sys.executable), copy)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cannot_be_dropped", [False, True])
+async def test_what_a_trial_on_a_server_found_counts_even_if_the_copy_cannot_be_dropped(
+    postgres: PostgresServer, *, cannot_be_dropped: bool
+) -> None:
+    url = await postgres.database()
+    said: list[str] = []
+    opened: list[asyncpg.Connection] = []
+
+    async def leave_a_connection(copy: str) -> str:
+        connection = await asyncpg.connect(copy.replace("asyncpg://", "postgres://"))
+        opened.append(connection)
+        return str(await connection.fetchval("SELECT current_database()"))
+
+    names: list[str] = []
+
+    def trial() -> None:
+        with copy_on_server(url, say=said.append) as copy:
+            names.append(anyio.from_thread.run(leave_a_connection, copy))
+            if cannot_be_dropped:
+                drop = f"ALTER DATABASE {names[0]} IS_TEMPLATE true"
+                anyio.from_thread.run(postgres.run, drop)
+            raise UpgradeRefused("the new version cannot use a copy")
+
+    try:
+        with pytest.raises(UpgradeRefused, match="the new version cannot use a copy"):
+            await anyio.to_thread.run_sync(trial)
+    finally:
+        for connection in opened:
+            connection.terminate()
+    left = await postgres.run(f"SELECT 1 FROM pg_database WHERE datname = '{names[0]}'")
+    assert len(left) == cannot_be_dropped
+    assert [names[0] in each for each in said] == [True] * cannot_be_dropped
+    if cannot_be_dropped:
+        await postgres.run(f"ALTER DATABASE {names[0]} IS_TEMPLATE false")
+        await postgres.run(f"DROP DATABASE {names[0]} WITH (FORCE)")
