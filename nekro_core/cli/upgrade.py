@@ -17,6 +17,7 @@ from nekro_core import __version__
 from nekro_core.app.instance import InstanceInfo, find_running_instance
 from nekro_core.app.restart import RESTART_SIGNAL
 from nekro_core.app.settings import Settings
+from nekro_core.app.upgrade.checks import check_owner
 from nekro_core.app.upgrade.environment import (
     UpgradeRefused,
     checked_source,
@@ -67,6 +68,7 @@ async def _check_database(settings: Settings) -> int:
 async def _upgrade(settings: Settings, options: argparse.Namespace) -> int:
     source = checked_source(options.source)
     data = settings.nekro_data_dir.absolute()
+    check_owner(data)
     versions = Path(options.versions) if options.versions else data.parent / "versions"
     versions = versions.absolute()
     python = await anyio.to_thread.run_sync(

@@ -45,7 +45,7 @@ def read_order(data: Path) -> UpgradeOrder | None:
     """Return the order in a data folder; None if there is none that can be read."""
     try:
         return msgspec.json.decode((data / ORDER_FILE).read_bytes(), type=UpgradeOrder)
-    except (FileNotFoundError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError):  # It can also be a file of another user.
         return None
 
 

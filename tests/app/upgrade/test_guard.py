@@ -198,3 +198,7 @@ def test_only_a_fresh_order_that_nobody_has_followed_is_followed(tmp_path: Path)
     assert guard_command(tmp_path, ("python",), 1001.0) is None
     (tmp_path / ORDER_FILE).write_text("{")
     assert guard_command(tmp_path, ("python",), 1001.0) is None
+    (tmp_path / ORDER_FILE).unlink()
+    # Root can read each file, so a folder stands for a file that cannot be read.
+    (tmp_path / ORDER_FILE).mkdir()
+    assert guard_command(tmp_path, ("python",), 1001.0) is None

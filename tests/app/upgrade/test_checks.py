@@ -1,0 +1,21 @@
+"""An upgrade that could not end well is refused before anything is made."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nekro_core.app.upgrade.checks import check_owner
+from nekro_core.app.upgrade.environment import UpgradeRefused
+
+
+def test_only_the_user_of_the_bot_may_upgrade_it(tmp_path: Path) -> None:
+    check_owner(tmp_path)
+    check_owner(tmp_path / "of a bot that was never started")
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a folder to another user")
+    os.chown(tmp_path, 12345, -1)
+    with pytest.raises(
+        UpgradeRefused, match=r"belongs to the user #12345, .* sudo -u #12345 nekro"
+    ):
+        check_owner(tmp_path)
