@@ -5,6 +5,8 @@ import pwd
 from pathlib import Path
 
 from nekro_core.app.upgrade.environment import UpgradeRefused
+from nekro_core.backup.errors import RestoreRefused
+from nekro_core.backup.postgres_copy import is_postgres, require_programs
 
 
 def check_owner(data: Path) -> None:
@@ -20,6 +22,17 @@ def check_owner(data: Path) -> None:
             f"started by {_name(os.geteuid())}, whose files the bot cannot read. Start it as the "
             f"user of the bot: sudo -u {_name(owner)} nekro upgrade ..."
         )
+
+
+def check_programs(database_url: str) -> None:
+    """Check that a database on a PostgreSQL server can be kept as it is and put back. Raises
+    `UpgradeRefused`."""
+    if not is_postgres(database_url):
+        return
+    try:
+        require_programs()
+    except RestoreRefused as error:
+        raise UpgradeRefused(str(error)) from None
 
 
 def _name(user: int) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.app.upgrade.checks import check_owner
+from nekro_core.app.upgrade.checks import check_owner, check_programs
 from nekro_core.app.upgrade.environment import UpgradeRefused
 
 
@@ -19,3 +19,12 @@ def test_only_the_user_of_the_bot_may_upgrade_it(tmp_path: Path) -> None:
         UpgradeRefused, match=r"belongs to the user #12345, .* sudo -u #12345 nekro"
     ):
         check_owner(tmp_path)
+
+
+def test_without_the_client_programs_no_bot_on_postgres_is_upgraded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    check_programs("sqlite:///data/nekro.sqlite3")
+    with pytest.raises(UpgradeRefused, match="pg_dump is not installed here"):
+        check_programs("asyncpg://nekro@127.0.0.1/nekro")
