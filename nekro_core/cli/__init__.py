@@ -130,7 +130,11 @@ def _add_upgrade(upgrade: argparse.ArgumentParser) -> None:
         "--versions", default="", metavar="FOLDER", help="for environments; beside the data folder"
     )
     upgrade.add_argument(
-        "--within", type=float, default=60.0, metavar="S", help="how soon the new one must answer"
+        "--within",
+        type=float,
+        default=None,
+        metavar="S",
+        help="how soon the new one must answer; 60 s and three times what its migration took",
     )
     # The old version asks the new one with this to migrate a copy of the database.
     upgrade.add_argument("--check-database", action="store_true", help=argparse.SUPPRESS)

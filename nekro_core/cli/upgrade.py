@@ -31,7 +31,13 @@ from nekro_core.app.upgrade.order import (
     read_order,
     write_order,
 )
-from nekro_core.app.upgrade.trial import NotTried, copy_of_file, copy_on_server, try_migration
+from nekro_core.app.upgrade.trial import (
+    NotTried,
+    copy_of_file,
+    copy_on_server,
+    seconds_to_answer,
+    try_migration,
+)
 from nekro_core.backup.make import BackupSource
 from nekro_core.store import Store, StoreError
 from nekro_core.store.upgrade import known_migrations
@@ -79,7 +85,7 @@ async def _upgrade(settings: Settings, options: argparse.Namespace) -> int:
     _say(f"nekro-core {new} is installed; this command is of {__version__}")
     backup = BackupSource(data=data, database_url=settings.database_url)
     database = backup.sqlite_file
-    await anyio.to_thread.run_sync(_try, python, database, settings.database_url)
+    trial_s = await anyio.to_thread.run_sync(_try, python, database, settings.database_url)
     place = find_running_instance(data)
     if place is None:
         link = switch_current(versions, python)
@@ -89,27 +95,32 @@ async def _upgrade(settings: Settings, options: argparse.Namespace) -> int:
     order = UpgradeOrder(
         asked=time.time(),
         python=str(python),
-        within_s=options.within,
+        within_s=seconds_to_answer(options.within, trial_s),
         sqlite=str(database.absolute()) if database is not None else "",
     )
     return await _let_continue(data, place, order, versions, new)
 
 
-def _try(python: Path, database: Path | None, url: str) -> None:
-    """Try the migration on a copy. Raises `UpgradeRefused`."""
+def _try(python: Path, database: Path | None, url: str) -> float:
+    """Try the migration on a copy. Return how many seconds it took; 0 if it was not tried. Raises
+    `UpgradeRefused`."""
     if database is not None and not database.exists():
-        return
+        return 0.0
     _say("trying the migration on a copy of the database")
     try:
         with (
             copy_of_file(database) if database is not None else copy_on_server(url, say=_say)
         ) as copy:
+            began = time.monotonic()
             _say(try_migration(python, copy))
+            return time.monotonic() - began
     except NotTried as error:
         _say(
             f"the migration was not tried on a copy: {error}. If it fails on the server, nothing "
-            "is changed there, and the old version starts again"
+            "is changed there, and the old version starts again. Give --within if the migration "
+            "may take longer than a minute"
         )
+        return 0.0
 
 
 async def _let_continue(
@@ -117,7 +128,10 @@ async def _let_continue(
 ) -> int:
     """Ask the bot to restart as the new version, and wait for the outcome."""
     write_order(data, order)
-    _say(f"the bot (process {place.pid}) restarts as nekro-core {new}")
+    _say(
+        f"the bot (process {place.pid}) restarts as nekro-core {new}, which must answer within "
+        f"{order.within_s:.1f} s"
+    )
     began = time.monotonic()
     try:
         os.kill(place.pid, RESTART_SIGNAL)

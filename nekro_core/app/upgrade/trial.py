@@ -19,6 +19,11 @@ from nekro_core.store.file_copy import copy_sqlite
 
 _MIGRATION_S = 3600.0
 """Maximum number of seconds for the migration of the copy."""
+_ANSWERS_S = 60.0
+"""Seconds in which a version without a migration must answer. It usually takes 3 s."""
+_SLOWER = 3.0
+"""The migration gets this many times as long as on the copy. Then the bot had ended a moment
+before, the disk may be slower, and other programs may work."""
 _SAID = 2000
 DATABASE_URL = "NEKRO_DATABASE_URL"
 
@@ -93,6 +98,12 @@ def try_migration(python: Path, copy_url: str) -> str:
             f"the new version cannot use a copy of the database: {done.stderr.strip()[-_SAID:]}"
         )
     return done.stdout.strip()
+
+
+def seconds_to_answer(given: float | None, trial_s: float) -> float:
+    """Return within how many seconds the new version must answer: what the operator gave, or else
+    enough for a migration that took ``trial_s`` seconds on the copy."""
+    return given if given is not None else _ANSWERS_S + _SLOWER * trial_s
 
 
 def _on_server(url: str, statement: str) -> None:

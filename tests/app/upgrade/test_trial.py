@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from nekro_core.app.upgrade.environment import UpgradeRefused
-from nekro_core.app.upgrade.trial import copy_on_server, try_migration
+from nekro_core.app.upgrade.trial import copy_on_server, seconds_to_answer, try_migration
 from tests.peers.postgres import PostgresServer
 
 
@@ -62,3 +62,9 @@ async def test_what_a_trial_on_a_server_found_counts_even_if_the_copy_cannot_be_
     if cannot_be_dropped:
         await postgres.run(f"ALTER DATABASE {names[0]} IS_TEMPLATE false")
         await postgres.run(f"DROP DATABASE {names[0]} WITH (FORCE)")
+
+
+def test_a_version_with_a_long_migration_gets_longer_to_answer() -> None:
+    assert seconds_to_answer(None, 0.0) == 60.0
+    assert seconds_to_answer(None, 1000.0) == 3060.0
+    assert seconds_to_answer(20.0, 1000.0) == 20.0, "the operator said so"
