@@ -85,7 +85,7 @@ async def _upgrade(settings: Settings, options: argparse.Namespace) -> int:
     _say(f"nekro-core {new} is installed; this command is of {__version__}")
     backup = BackupSource(data=data, database_url=settings.database_url)
     database = backup.sqlite_file
-    trial_s = await anyio.to_thread.run_sync(_try, python, database, settings.database_url)
+    trial_s = await anyio.to_thread.run_sync(_try, python, database, settings.database_url, data)
     place = find_running_instance(data)
     if place is None:
         link = switch_current(versions, python)
@@ -101,7 +101,7 @@ async def _upgrade(settings: Settings, options: argparse.Namespace) -> int:
     return await _let_continue(data, place, order, versions, new)
 
 
-def _try(python: Path, database: Path | None, url: str) -> float:
+def _try(python: Path, database: Path | None, url: str, data: Path) -> float:
     """Try the migration on a copy. Return how many seconds it took; 0 if it was not tried. Raises
     `UpgradeRefused`."""
     if database is not None and not database.exists():
@@ -109,7 +109,7 @@ def _try(python: Path, database: Path | None, url: str) -> float:
     _say("trying the migration on a copy of the database")
     try:
         with (
-            copy_of_file(database) if database is not None else copy_on_server(url, say=_say)
+            copy_of_file(database) if database is not None else copy_on_server(url, data, say=_say)
         ) as copy:
             began = time.monotonic()
             _say(try_migration(python, copy))

@@ -2,11 +2,14 @@
 
 import os
 import pwd
+import shutil
 from pathlib import Path
 
 from nekro_core.app.upgrade.environment import UpgradeRefused
 from nekro_core.backup.errors import RestoreRefused
 from nekro_core.backup.postgres_copy import is_postgres, require_programs
+
+_MB = 1_000_000
 
 
 def check_owner(data: Path) -> None:
@@ -33,6 +36,18 @@ def check_programs(database_url: str) -> None:
         require_programs()
     except RestoreRefused as error:
         raise UpgradeRefused(str(error)) from None
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """Check that the disk of a folder has a number of bytes free: the bot that runs meanwhile
+    writes to the same disk. Raises `UpgradeRefused`."""
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise UpgradeRefused(
+            f"the disk of {folder} has {free // _MB} MB free, and to try the migration on a copy "
+            f"of the database takes {needed // _MB + 1} MB: make room, for example in "
+            f"{folder / 'copies'} and in old environments"
+        )
 
 
 def _name(user: int) -> str:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import anyio
 
+from nekro_core.app.upgrade.checks import check_space
 from nekro_core.app.upgrade.environment import UpgradeRefused
 from nekro_core.backup.errors import BackupError
 from nekro_core.backup.postgres_copy import dump_postgres, restore_postgres
@@ -19,12 +21,16 @@ from nekro_core.store.file_copy import copy_sqlite
 
 _MIGRATION_S = 3600.0
 """Maximum number of seconds for the migration of the copy."""
+_COPIES = 3
+"""The copy of a SQLite file needs at most this many times its size: the copy, the file that its
+migration makes, and what the migration writes meanwhile."""
 _ANSWERS_S = 60.0
 """Seconds in which a version without a migration must answer. It usually takes 3 s."""
 _SLOWER = 3.0
 """The migration gets this many times as long as on the copy. Then the bot had ended a moment
 before, the disk may be slower, and other programs may work."""
 _SAID = 2000
+_PREFIX = ".upgrade-"
 DATABASE_URL = "NEKRO_DATABASE_URL"
 
 
@@ -35,8 +41,9 @@ class NotTried(UpgradeRefused):
 @contextmanager
 def copy_of_file(database: Path) -> Iterator[str]:
     """Copy a SQLite file into a folder beside it. Yields the URL of the copy. Raises
-    `UpgradeRefused`."""
-    with tempfile.TemporaryDirectory(prefix=".upgrade-", dir=database.parent) as folder:
+    `UpgradeRefused`, also if the copy could fill the disk."""
+    check_space(database.parent, _COPIES * _size(database))
+    with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=database.parent) as folder:
         copy = Path(folder) / database.name
         try:
             copy_sqlite(database, copy, lambda *_: None)
@@ -46,17 +53,21 @@ def copy_of_file(database: Path) -> Iterator[str]:
 
 
 @contextmanager
-def copy_on_server(url: str, *, say: Callable[[str], None]) -> Iterator[str]:
+def copy_on_server(url: str, data: Path, *, say: Callable[[str], None]) -> Iterator[str]:
     """Copy the tables on a PostgreSQL server into a new database there, which is dropped at the
-    end. Yields the URL of the copy. Raises `NotTried`, for example if the bot may not make
-    databases there. If the copy cannot be dropped, this is only said: what the trial found counts.
-    """
+    end. The dump goes into the data folder, because a folder for temporary files is often in
+    memory. Yields the URL of the copy. Raises `NotTried`, for example if the bot may not make
+    databases there, and `UpgradeRefused` if the dump could fill the disk. If the copy cannot be
+    dropped, this is only said: what the trial found counts."""
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # The dump is compressed, so it is smaller.
+    check_space(data, int(_on_server(url, "SELECT pg_database_size(current_database())")))
     name = f"nekro_upgrade_{token_hex(4)}"
     _on_server(url, f'CREATE DATABASE "{name}"')
     try:
         parts = urlsplit(url)
         copy = urlunsplit(parts._replace(path=f"/{name}"))
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=data) as folder:
             dump = Path(folder) / "dump"
             try:
                 dump_postgres(url, dump, lambda _: None)
@@ -106,8 +117,15 @@ def seconds_to_answer(given: float | None, trial_s: float) -> float:
     return given if given is not None else _ANSWERS_S + _SLOWER * trial_s
 
 
-def _on_server(url: str, statement: str) -> None:
-    """Run a statement that must not be in a transaction. Raises `NotTried`."""
+def _size(database: Path) -> int:
+    """Return the size of a SQLite file in bytes, with its log."""
+    log = database.with_name(f"{database.name}-wal")
+    return database.stat().st_size + (log.stat().st_size if log.exists() else 0)
+
+
+def _on_server(url: str, statement: str) -> Any:
+    """Run a statement that must not be in a transaction. Return the first value of its answer.
+    Raises `NotTried`."""
     try:
         import asyncpg  # noqa: PLC0415 - an extra
         from tortoise.backends.base.config_generator import expand_db_url  # noqa: PLC0415 - only here
@@ -115,7 +133,7 @@ def _on_server(url: str, statement: str) -> None:
         raise NotTried(f"{error.name} is missing: pip install 'nekro-core[postgres]'") from None
     credentials = expand_db_url(url)["credentials"]
 
-    async def run() -> None:
+    async def run() -> Any:
         connection = await asyncpg.connect(
             host=credentials["host"],
             port=credentials["port"],
@@ -125,12 +143,12 @@ def _on_server(url: str, statement: str) -> None:
             ssl=credentials.get("ssl"),
         )
         try:
-            await connection.execute(statement)
+            return await connection.fetchval(statement)
         finally:
             await connection.close()
 
     try:
-        anyio.run(run)
+        return anyio.run(run)
     except (asyncpg.PostgresError, OSError) as error:
-        what = statement.partition(' "')[0]
+        what = statement.partition(' "')[0].partition("(")[0]
         raise NotTried(f"{what} on the server failed: {error}") from None

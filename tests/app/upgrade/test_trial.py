@@ -1,5 +1,7 @@
 """The migration of another version is tried on a copy of the database."""
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -9,7 +11,12 @@ import asyncpg
 import pytest
 
 from nekro_core.app.upgrade.environment import UpgradeRefused
-from nekro_core.app.upgrade.trial import copy_on_server, seconds_to_answer, try_migration
+from nekro_core.app.upgrade.trial import (
+    copy_of_file,
+    copy_on_server,
+    seconds_to_answer,
+    try_migration,
+)
 from tests.peers.postgres import PostgresServer
 
 
@@ -29,7 +36,7 @@ def test_the_copy_is_migrated_by_the_new_version_and_not_by_code_of_the_present_
 @pytest.mark.long
 @pytest.mark.parametrize("cannot_be_dropped", [False, True])
 async def test_what_a_trial_on_a_server_found_counts_even_if_the_copy_cannot_be_dropped(
-    postgres: PostgresServer, *, cannot_be_dropped: bool
+    tmp_path: Path, postgres: PostgresServer, *, cannot_be_dropped: bool
 ) -> None:
     url = await postgres.database()
     said: list[str] = []
@@ -43,7 +50,7 @@ async def test_what_a_trial_on_a_server_found_counts_even_if_the_copy_cannot_be_
     names: list[str] = []
 
     def trial() -> None:
-        with copy_on_server(url, say=said.append) as copy:
+        with copy_on_server(url, tmp_path, say=said.append) as copy:
             names.append(anyio.from_thread.run(leave_a_connection, copy))
             if cannot_be_dropped:
                 drop = f"ALTER DATABASE {names[0]} IS_TEMPLATE true"
@@ -68,3 +75,16 @@ def test_a_version_with_a_long_migration_gets_longer_to_answer() -> None:
     assert seconds_to_answer(None, 0.0) == 60.0
     assert seconds_to_answer(None, 1000.0) == 3060.0
     assert seconds_to_answer(20.0, 1000.0) == 20.0, "the operator said so"
+
+
+def test_a_copy_that_could_fill_the_disk_is_not_begun(tmp_path: Path) -> None:
+    database = tmp_path / "nekro.sqlite3"
+    database.touch()
+    # A file with a hole takes no room.
+    os.truncate(database, shutil.disk_usage(tmp_path).free // 2)
+    with (
+        pytest.raises(UpgradeRefused, match=r"MB free, and to try .* takes \d+ MB: make room"),
+        copy_of_file(database),
+    ):
+        pass
+    assert [each.name for each in tmp_path.iterdir()] == [database.name]
