@@ -22,8 +22,9 @@ from nekro_core.policy import PolicyFile, without_thread
 from nekro_core.store import Person, PersonTraces
 from nekro_core.system.logs.book import LogBook
 
-_COPIES = "copies"
-"""The folder with the copies of the database that were made before upgrades."""
+_COPIES = ("copies/*", "*-before-upgrade", ".upgrade-*")
+"""Copies of the database that were made for upgrades. An upgrade that was interrupted leaves the
+last two in the data folder: what the guard kept, and what the trial worked on."""
 _TERMINAL_LOG = "chat.log"
 """The log of a bot that ``nekro chat`` started."""
 
@@ -48,7 +49,7 @@ def personal_data(
         partial(_from_requests, requests),
         partial(_from_announcements, announcements),
         partial(_from_stickers, data / "emoji"),
-        partial(_from_copies, data / _COPIES),
+        partial(_from_copies, data),
         partial(_from_terminal_log, data / _TERMINAL_LOG),
         partial(_from_logs, logs),
         partial(erase_from_adapters, data),
@@ -141,15 +142,22 @@ async def _from_stickers(
     return len(theirs)
 
 
-async def _from_copies(
-    folder: Path, _person: Person, _traces: PersonTraces, _forgotten: RedactionTarget
-) -> int:
-    """Delete all old copies of the database, because they contain everybody's messages."""
-    if not await anyio.Path(folder).exists():
-        return 0
-    copies = [each async for each in anyio.Path(folder).iterdir()]
-    await anyio.to_thread.run_sync(shutil.rmtree, folder)
+def delete_copies(data: Path) -> int:
+    """Delete all old copies of the database in a data folder, because they contain everybody's
+    messages. Return how many there were. Raises `OSError`."""
+    copies = [each for pattern in _COPIES for each in data.glob(pattern)]
+    for each in copies:
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each)
+        else:
+            each.unlink(missing_ok=True)
     return len(copies)
+
+
+async def _from_copies(
+    data: Path, _person: Person, _traces: PersonTraces, _forgotten: RedactionTarget
+) -> int:
+    return await anyio.to_thread.run_sync(delete_copies, data)
 
 
 async def _from_terminal_log(

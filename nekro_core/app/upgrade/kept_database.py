@@ -41,6 +41,9 @@ class KeptFile:
         if self._database.stat().st_ino == self._number:
             self.forget()
             return ""
+        # The database in use is moved away only if there is one to put in its place. An erasure
+        # deletes what was kept.
+        self._kept.stat()
         folder = self._database.parent / "copies"
         folder.mkdir(exist_ok=True)
         stamp = datetime.fromtimestamp(self._clock(), UTC).strftime("%Y%m%d-%H%M%S")

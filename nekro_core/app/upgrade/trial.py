@@ -1,6 +1,7 @@
 """Tries the migration of a new version on a copy of the database, while the bot runs."""
 
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -42,6 +43,7 @@ class NotTried(UpgradeRefused):
 def copy_of_file(database: Path) -> Iterator[str]:
     """Copy a SQLite file into a folder beside it. Yields the URL of the copy. Raises
     `UpgradeRefused`, also if the copy could fill the disk."""
+    _remove_leftovers(database.parent)
     check_space(database.parent, _COPIES * _size(database))
     with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=database.parent) as folder:
         copy = Path(folder) / database.name
@@ -60,6 +62,7 @@ def copy_on_server(url: str, data: Path, *, say: Callable[[str], None]) -> Itera
     databases there, and `UpgradeRefused` if the dump could fill the disk. If the copy cannot be
     dropped, this is only said: what the trial found counts."""
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _remove_leftovers(data)
     # The dump is compressed, so it is smaller.
     check_space(data, int(_on_server(url, "SELECT pg_database_size(current_database())")))
     name = f"nekro_upgrade_{token_hex(4)}"
@@ -115,6 +118,12 @@ def seconds_to_answer(given: float | None, trial_s: float) -> float:
     """Return within how many seconds the new version must answer: what the operator gave, or else
     enough for a migration that took ``trial_s`` seconds on the copy."""
     return given if given is not None else _ANSWERS_S + _SLOWER * trial_s
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove the copy of a trial that was killed."""
+    for each in folder.glob(f"{_PREFIX}*"):
+        shutil.rmtree(each, ignore_errors=True)
 
 
 def _size(database: Path) -> int:

@@ -75,6 +75,15 @@ def test_when_the_new_version_answers_the_second_name_goes(file: Path) -> None:
     assert texts(file) == ["one", "of the new version"]
 
 
+def test_if_what_was_kept_is_gone_the_database_in_use_stays_where_it_is(file: Path) -> None:
+    kept = KeptFile(file)
+    migrate(file)
+    file.with_name(f"{file.name}-before-upgrade").unlink()
+    with pytest.raises(FileNotFoundError):
+        kept.put_back()
+    assert texts(file) == ["one", "of the new version"]
+
+
 def test_the_log_of_a_database_that_was_not_closed_is_written_into_it_first(file: Path) -> None:
     with closing(sqlite3.connect(file)) as opened:
         opened.execute("PRAGMA journal_mode = WAL")

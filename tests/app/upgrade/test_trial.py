@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import anyio.from_thread
@@ -87,4 +89,16 @@ def test_a_copy_that_could_fill_the_disk_is_not_begun(tmp_path: Path) -> None:
         copy_of_file(database),
     ):
         pass
+    assert [each.name for each in tmp_path.iterdir()] == [database.name]
+
+
+def test_the_copy_of_a_trial_that_was_killed_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    database = tmp_path / "nekro.sqlite3"
+    with closing(sqlite3.connect(database)) as made:
+        made.execute("CREATE TABLE messages (seq INTEGER PRIMARY KEY)")
+    left = tmp_path / ".upgrade-abc"
+    left.mkdir()
+    (left / database.name).write_text("messages")
+    with copy_of_file(database):
+        assert not left.exists()
     assert [each.name for each in tmp_path.iterdir()] == [database.name]
