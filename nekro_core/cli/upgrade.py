@@ -17,7 +17,7 @@ from nekro_core import __version__
 from nekro_core.app.instance import InstanceInfo, find_running_instance
 from nekro_core.app.restart import RESTART_SIGNAL
 from nekro_core.app.settings import Settings
-from nekro_core.app.upgrade.checks import check_owner, check_programs
+from nekro_core.app.upgrade.checks import check_container, check_owner, check_programs
 from nekro_core.app.upgrade.environment import (
     UpgradeRefused,
     checked_source,
@@ -72,6 +72,7 @@ async def _check_database(settings: Settings) -> int:
 
 
 async def _upgrade(settings: Settings, options: argparse.Namespace) -> int:
+    check_container()
     source = checked_source(options.source)
     data = settings.nekro_data_dir.absolute()
     check_owner(data)

@@ -8,8 +8,24 @@ from pathlib import Path
 from nekro_core.app.upgrade.environment import UpgradeRefused
 from nekro_core.backup.errors import RestoreRefused
 from nekro_core.backup.postgres_copy import is_postgres, require_programs
+from nekro_core.sandbox.jail.container import ContainerLimits
 
 _MB = 1_000_000
+
+
+def check_container(root: Path = Path("/")) -> None:
+    """Check that the bot is not in a container: a new container would start the version of the
+    image again, with a database that is too new for it. Raises `UpgradeRefused`.
+
+    Args:
+        root: The root of the file system; only tests give another one.
+    """
+    if ContainerLimits.find(root) is not None:
+        raise UpgradeRefused(
+            "this is a container, and the next one starts the version of its image again: make a "
+            "new image, and start a container of it with the same volume (docs/deploying.md, "
+            "A container)"
+        )
 
 
 def check_owner(data: Path) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from nekro_core.app.upgrade.checks import check_owner, check_programs
+from nekro_core.app.upgrade.checks import check_container, check_owner, check_programs
 from nekro_core.app.upgrade.environment import UpgradeRefused
+from tests.sandbox.jail.test_container import machine
 
 
 def test_only_the_user_of_the_bot_may_upgrade_it(tmp_path: Path) -> None:
@@ -28,3 +29,9 @@ def test_without_the_client_programs_no_bot_on_postgres_is_upgraded(
     check_programs("sqlite:///data/nekro.sqlite3")
     with pytest.raises(UpgradeRefused, match="pg_dump is not installed here"):
         check_programs("asyncpg://nekro@127.0.0.1/nekro")
+
+
+def test_in_a_container_a_new_image_is_the_way(tmp_path: Path) -> None:
+    with pytest.raises(UpgradeRefused, match="make a new image"):
+        check_container(machine(tmp_path / "container"))
+    check_container(machine(tmp_path / "machine", mark=""))
