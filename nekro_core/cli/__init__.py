@@ -222,6 +222,9 @@ def _add_service_actions(service: argparse.ArgumentParser) -> None:
             help="where .env and data/ are; /var/lib/nekro, with --user this folder",
         )
         action.add_argument(
+            "--program", default="", metavar="NEKRO", help="the program; that of this environment"
+        )
+        action.add_argument(
             "--as", dest="run_as", default="nekro", metavar="NAME", help="the user who runs it"
         )
     for action in (show, install, status, remove):

@@ -39,6 +39,8 @@ from nekro_core.app.upgrade.trial import (
     try_migration,
 )
 from nekro_core.backup.make import BackupSource
+from nekro_core.cli.service.found import commands_to_install_again
+from nekro_core.cli.service.unit import unit_file
 from nekro_core.store import Store, StoreError
 from nekro_core.store.upgrade import known_migrations
 
@@ -92,6 +94,7 @@ async def _upgrade(settings: Settings, options: argparse.Namespace) -> int:
         link = switch_current(versions, python)
         _say(f"no bot runs with the data folder {data}. Start the new version with:")
         print(f"{link}/bin/nekro run")
+        _say_of_services(link)
         return 0
     order = UpgradeOrder(
         asked=time.time(),
@@ -155,6 +158,7 @@ async def _let_continue(
         link = switch_current(versions, Path(order.python))
         _say(f"nekro-core {new} answers, {time.monotonic() - began:.1f} s after the restart began")
         _say(f"from now on, start the bot with: {link}/bin/nekro run")
+        _say_of_services(link)
         return 0
     found = read_order(data)
     reason = found.reason if found is not None else "its file in the data folder is gone"
@@ -167,6 +171,17 @@ async def _let_continue(
         await anyio.sleep(_LOOK_S)
     _say("the version before does not answer: its log says why")
     return 1
+
+
+def _say_of_services(link: Path) -> None:
+    """Say how the services that start the bot of this folder are changed."""
+    machine, of_user = (
+        unit_file("nekro", of_user=each, home=Path.home()).parent for each in (False, True)
+    )
+    for command in commands_to_install_again(
+        link / "bin" / "nekro", Path.cwd(), machine=machine, of_user=of_user
+    ):
+        _say(f"the service starts the version before at its next start, until you run: {command}")
 
 
 async def _state(data: Path, waiting: set[str], within_s: float, *, guard: int = 0) -> str:

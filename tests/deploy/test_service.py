@@ -2,6 +2,7 @@
 
 import pwd
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from nekro_core.cli.service.command import RUNNING
+from nekro_core.cli.service.found import commands_to_install_again
 from nekro_core.cli.service.unit import STATE, ServiceUnit, UnitError, unit_file
 from tests.cli.nekro import nekro
 
@@ -158,3 +160,46 @@ def test_status_and_removal_of_a_service_that_is_not_there(tmp_path: Path) -> No
     assert "is not there; `nekro service install` writes it" in status.out
     removed = nekro(tmp_path, "service", "remove", *name)
     assert removed.status == 1
+
+
+def test_the_program_of_a_service_can_be_given(tmp_path: Path) -> None:
+    program = tmp_path / "versions/current/bin/nekro"
+    missing = nekro(tmp_path, "service", "show", "--user", "--program", str(program))
+    assert missing.status == 1
+    assert f"{program} is not there" in missing.err
+    program.parent.mkdir(parents=True)
+    program.touch()
+    ended = nekro(tmp_path, "service", "show", "--user", "--program", str(program))
+    assert options(ended.out)["ExecStart"] == f'"{program}" run'
+
+
+def test_after_an_upgrade_each_service_of_the_bot_is_named_that_starts_another_program(
+    tmp_path: Path,
+) -> None:
+    machine, own, bot = (tmp_path / name for name in ("machine", "own", "my 100% bot"))
+    for each in (machine, own, bot):
+        each.mkdir()
+    new = bot / "versions/current/bin/nekro"
+    old = Path("/opt/pipx/bin/nekro")
+    units = {
+        machine / "cat.service": ServiceUnit(program=old, folder=bot, user="mei"),
+        own / "nekro.service": ServiceUnit(program=old, folder=bot),
+        own / "new.service": ServiceUnit(program=new, folder=bot),
+        own / "elsewhere.service": ServiceUnit(program=old, folder=tmp_path),
+    }
+    for path, unit in units.items():
+        path.write_text(unit.text)
+    text = units[own / "nekro.service"].text
+    (own / "by-hand.service").write_text(text.partition("\n")[2])
+    (own / "binary.service").write_bytes(b"\xff")
+    found = commands_to_install_again(new, bot, machine=machine, of_user=own)
+    assert [shlex.split(command) for command in found] == [
+        [
+            *("sudo", str(old), "service", "install", "--program", str(new)),
+            *("--folder", str(bot), "--as", "mei", "--name", "cat"),
+        ],
+        [
+            *(str(new), "service", "install", "--program", str(new)),
+            *("--folder", str(bot), "--user", "--name", "nekro"),
+        ],
+    ]

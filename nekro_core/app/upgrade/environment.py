@@ -106,6 +106,15 @@ def switch_current(versions: Path, python: Path) -> Path:
     return link
 
 
+def program_of(python: Path) -> Path:
+    """Return the program ``nekro`` of an environment: by the link, if that leads to it, so that the
+    path stays right after the next upgrade."""
+    folder = python.parent.parent
+    link = folder.with_name(CURRENT)
+    by_link = link.is_symlink() and link.resolve() == folder.resolve()
+    return (link if by_link else folder) / python.parent.name / "nekro"
+
+
 def _is_installed(name: str) -> bool:
     try:
         distribution(name)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from nekro_core.app.upgrade.environment import program_of
 from nekro_core.cli.service.unit import STATE, ServiceUnit, UnitError, unit_file
 from nekro_core.system.atomic_files import write_whole
 
@@ -41,7 +42,7 @@ def _install(options: argparse.Namespace) -> int:
     _check_manager()
     if unit.user:
         _check_is_root(options)
-        _check_others_may_run(unit.program)
+        _check_may_run(unit.program, unit.user)
         _make_user(unit.user, unit.folder)
         if unit.folder != STATE:
             _check_owner(unit.folder, unit.user)
@@ -96,7 +97,7 @@ def _unit(options: argparse.Namespace) -> ServiceUnit:
     of_user = options.user
     default = Path() if of_user else STATE
     return ServiceUnit(
-        program=_program(),
+        program=_program(options.program),
         folder=Path(options.folder).absolute() if options.folder else default.absolute(),
         user="" if of_user else options.run_as,
     )
@@ -106,10 +107,10 @@ def _path(options: argparse.Namespace) -> Path:
     return unit_file(options.name, of_user=options.user, home=Path.home())
 
 
-def _program() -> Path:
-    """Find the program ``nekro`` of this environment. ``python -m nekro_core`` would also import
-    modules of the folder in which it is started."""
-    program = Path(sys.executable).with_name("nekro")
+def _program(given: str) -> Path:
+    """Return the program that the operator gave, or else the program ``nekro`` of this environment.
+    ``python -m nekro_core`` would also import modules of the folder in which it is started."""
+    program = Path(given).absolute() if given else program_of(Path(sys.executable))
     if not program.exists():
         raise UnitError(
             f"{program} is not there: install nekro-core into this environment (pipx, or make run)"
@@ -133,18 +134,30 @@ def _check_is_root(options: argparse.Namespace) -> None:
         )
 
 
-def _check_others_may_run(program: Path) -> None:
-    """Check that a user who is not root can run the program. Pipx of root installs it below
-    ``/root``, which nobody else may enter."""
+def _check_may_run(program: Path, user: str) -> None:
+    """Check that the user of the service can run the program. Pipx of root installs it below
+    ``/root``, which nobody else may enter; `nekro upgrade` installs it into a folder of the user.
+    """
     # The program and the interpreter can be links into other folders, which count too.
-    for path in (program, program.resolve(), Path(sys.executable).resolve()):
+    beside = program.resolve().with_name("python")
+    interpreter = beside if beside.exists() else Path(sys.executable)
+    owner = _number_of(user)
+    for path in (program, program.resolve(), interpreter.resolve()):
         for each in (path, *path.parents):
-            if not each.stat().st_mode & 0o001:
+            found = each.stat()
+            if not found.st_mode & (0o100 if found.st_uid == owner else 0o001):
                 raise UnitError(
-                    f"only its owner may enter {each}, so no service can run {program}. Install it "
-                    "where everybody may: PIPX_HOME=/opt/pipx PIPX_BIN_DIR=/usr/local/bin "
-                    "pipx install ..."
+                    f"the user of the service may not enter {each}, so it cannot run {program}. "
+                    "Install it where everybody may: PIPX_HOME=/opt/pipx "
+                    "PIPX_BIN_DIR=/usr/local/bin pipx install ..."
                 )
+
+
+def _number_of(user: str) -> int:
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:  # It will be made, and has no files yet.
+        return -1
 
 
 def _make_user(name: str, home: Path) -> None:

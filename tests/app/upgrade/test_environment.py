@@ -10,6 +10,7 @@ from nekro_core.app.upgrade.environment import (
     UpgradeRefused,
     checked_source,
     installed_extras,
+    program_of,
     switch_current,
     version_of,
 )
@@ -46,6 +47,16 @@ def test_the_version_is_that_of_the_environment_and_not_of_the_present_folder(
     (checkout / "__init__.py").write_text('__version__ = "of the checkout"')
     monkeypatch.chdir(tmp_path)
     assert version_of(Path(sys.executable)) == __version__
+
+
+def test_a_service_starts_the_environment_in_use_by_the_link(tmp_path: Path) -> None:
+    older, newer = (tmp_path / name / "bin" / "python" for name in ("1", "2"))
+    for each in (older, newer):
+        each.parent.mkdir(parents=True)
+    assert program_of(newer) == newer.with_name("nekro")
+    switch_current(tmp_path, newer)
+    assert program_of(newer) == tmp_path / "current/bin/nekro"
+    assert program_of(older) == older.with_name("nekro")
 
 
 def test_the_link_leads_to_the_newest_environment(tmp_path: Path) -> None:
