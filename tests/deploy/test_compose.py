@@ -45,6 +45,15 @@ def test_the_bot_is_confined_and_can_make_boxes() -> None:
     assert "user" not in BOT, "the image has the user"
 
 
+def test_only_the_bot_reaches_the_proxy_before_the_engine() -> None:
+    """Whoever can make containers is root on the engine's machine."""
+    read = composed()
+    assert read["networks"] == {"engine": {"internal": True}}
+    assert read["services"]["engine"]["networks"] == ["engine"]
+    others = {name: each.get("networks", ["default"]) for name, each in read["services"].items()}
+    assert {name for name, each in others.items() if "engine" in each} == {"bot", "engine"}
+
+
 @pytest.mark.parametrize("service", composed()["services"])
 def test_ports_are_open_on_this_machine_only(service: str) -> None:
     for port in composed()["services"][service].get("ports", ()):
