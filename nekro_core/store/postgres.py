@@ -61,6 +61,9 @@ class PostgresTransaction:
             for value in values
             if isinstance(value, PendingSeq) and not value.number
         }
+        self._has_placeholders = any(
+            isinstance(value, PendingSeq) for _, values in statements for value in values
+        )
         self._number: int | None = None
         self.rows: list[Rows] | None = None
         """The rows of each statement; None until the commit begins."""
@@ -73,7 +76,7 @@ class PostgresTransaction:
             if self._pending:
                 await self._give_numbers(connection)
             for position, (sql, values) in enumerate(self._statements):
-                bound = self._final(values) if self._pending else values
+                bound = self._final(values) if self._has_placeholders else values
                 found = await connection.fetch(numbered_placeholders(sql), *bound)
                 check_rows(self._required, position, found)
                 rows.append(cast(Rows, found))

@@ -190,6 +190,17 @@ async def test_a_record_has_its_number_when_others_are_told_of_it(
     assert await one.messages.get(said.seq) == stored, "a read takes the placeholder too"
 
 
+async def test_a_write_takes_the_placeholder_of_a_stored_record(pair: tuple[Store, Store]) -> None:
+    one, _ = pair
+    said = record(one)
+    await one.messages.add(said, unique_id=None, before=one.chats.seen(GROUP))
+    await one.chats.mark_handled(GROUP, said.seq)
+    rows = await one.erasing._database.read(
+        "SELECT handled_seq FROM chats WHERE chat_key = ?", str(GROUP)
+    )
+    assert rows[0]["handled_seq"] == final_seq(said.seq)
+
+
 async def test_numbers_go_on_when_a_cluster_follows_a_single_bot_and_the_reverse(
     postgres_url: str,
 ) -> None:
