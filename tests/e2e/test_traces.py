@@ -1,5 +1,5 @@
-"""A collector gets the spans of a turn with their relations, and no word of what was said unless
-the operator allows it."""
+"""A collector of traces gets the spans of a turn, and which span belongs to which. It gets no word
+of what was said, unless the operator allows it."""
 
 from pathlib import Path
 
