@@ -78,11 +78,11 @@ class Diary:
         return work
 
     def of(self, worker: str) -> set[int]:
-        """The partitions that a worker owns now."""
+        """Return the partitions that a worker owns now."""
         return {partition for partition, owners in self.owners.items() if worker in owners}
 
     def items(self) -> list[bytes]:
-        """The handled items, in order."""
+        """Return the contents of the handled items, in the order in which they were handled."""
         return [data for _, _, _, data, _ in self.handled]
 
 

@@ -14,7 +14,7 @@ MEAN_LENGTH = 6.0
 
 
 LENGTHS = np.random.default_rng(39).integers(3, 12, TOTAL)
-"""The number of terms of each message."""
+"""The number of terms of each message of the chat."""
 
 
 def _term(chance: np.random.Generator, common: int) -> WeightedTerm:

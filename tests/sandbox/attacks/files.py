@@ -332,8 +332,8 @@ os.symlink("/dev/zero", "zero")
             "a/" * 3000,
             "n" * 300,
         ),
-        # The kernel refuses most of these paths. Writes to system folders fail on the read-only
-        # root.
+        # The kernel refuses most of these paths. Writes to system folders fail because the root is
+        # mounted read-only.
         without=Without(naive=True, defences=JailDefences(read_only=False)),
         spoils=True,
     ),
