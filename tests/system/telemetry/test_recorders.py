@@ -19,7 +19,7 @@ class Clock:
 
 
 def read(metrics: BotMetrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """The numbers as Prometheus reads them, by name and labels."""
+    """Return the numbers that Prometheus reads, by the name and the labels of the series."""
     text = Exposition(metrics).text({names.QUEUES: {("inbox",): 3.0}}).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
