@@ -37,7 +37,7 @@ _SURE_NAME = "a.root-servers.net"
 
 
 class NoAddress(NotFetched):
-    """A host's name was not resolved in time."""
+    """The address of a host name could not be found in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
