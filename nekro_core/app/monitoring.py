@@ -1,8 +1,8 @@
 """Reports whether the bot can answer messages, and its metrics.
 
-The database and the disk are asked at most once in `_KEPT_S`, so that many readers do not cost the
-bot more than one. A reader waits at most `_LONGEST_S` for their answers, so that a slow disk does
-not block it.
+The database and the disk are asked at most once in `_KEPT_S`, so that many readers cost the bot no
+more work than one reader. A reader waits at most `_LONGEST_S` for their answers, so that a slow
+disk does not block it.
 """
 
 import time
@@ -147,8 +147,8 @@ class Monitoring:
 
     async def metrics_text(self) -> tuple[bytes, str]:
         """See `BotMonitor.metrics_text`."""
-        # Import `prometheus_client` for the first reader, in a thread: the import takes about 0.1
-        # s.
+        # Import `prometheus_client` for the first reader, in a thread: the import takes a tenth of
+        # a second.
         exposition = await anyio.to_thread.run_sync(_exposition_module)
         if self._exposition is None:
             self._exposition = exposition.Exposition(self._bot.message_io.telemetry.metrics)

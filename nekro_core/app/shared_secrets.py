@@ -3,8 +3,8 @@
 Each process has a data folder of its own, and makes its secrets there when it needs them. If
 several processes serve one bot, a link that one process has signed must open at another process,
 and a browser that is logged in at one process must be logged in at all of them. So the first
-process stores its secrets in the database. Each other process replaces its own secrets by these
-when it starts.
+process stores its secrets in the database. Each other process replaces its own secrets by the
+stored ones when it starts.
 """
 
 from pathlib import Path

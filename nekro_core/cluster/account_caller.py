@@ -232,8 +232,8 @@ def _caller_class(
     types: bool,
     reacts: bool,
 ) -> type[AccountCaller]:
-    """Return a subclass of `AccountCaller` with those of these four abilities that the gateway's
-    adapter has. The outbox finds out the abilities of an adapter with `isinstance`."""
+    """Return a class that implements, besides `Adapter`, only those protocols that the gateway's
+    adapter implements too. The core tests with `isinstance` what an adapter supports."""
     parts = zip((_Edits, _Confirms, _Types, _Reacts), (edits, confirms, types, reacts), strict=True)
     bases = tuple(part for part, there in parts if there)
     return type("AccountCaller", bases or (AccountCaller,), {})

@@ -90,7 +90,7 @@ class CapabilityData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _measure_name(measure: Callable[[str], int]) -> str:
-    """Return the name of a function that measures texts. A function that is not one of ours is
+    """Return the name of a function that measures texts. A function that is not in `_MEASURES` is
     recognized by its results for some sample texts."""
     for name, known in _MEASURES.items():
         if measure is known or all(measure(text) == known(text) for text in _SAMPLES):

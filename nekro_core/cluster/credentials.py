@@ -104,7 +104,8 @@ PERMISSIONS: Mapping[ClusterRole, SubjectPermissions] = {
     ),
 }
 """The permissions of each role. The gateways make the streams of the partitions, leases and
-objects, so that a worker needs no permission to make or change them."""
+objects, so that a worker needs no permission to make these streams or to change their
+configuration."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,8 +198,7 @@ class NatsPartition:
 
     async def _take_in(self, message: Msg) -> None:
         """Keep an item for `__anext__`. If the consumer gives the item out again, because our
-        report or acknowledgement was late, the new copy replaces the earlier one: only the newest
-        copy can be acknowledged."""
+        report or acknowledgement was late, the new copy replaces the earlier one."""
         number = _number(message)
         if number <= self._handled or CLAIM in (message.headers or {}):
             await self._answer(message, Msg.Ack.Ack)

@@ -1,8 +1,8 @@
 """Counts the workers that live, on NATS.
 
-Each worker stores a message under its name, and replaces it every second. JetStream deletes a
-message that is older than 3 s, so the number of messages is the number of workers that live. (A
-key-value bucket of NATS is such a stream too.)
+Each worker stores a message under its name, and replaces it about every second. JetStream deletes a
+message that is older than `OwnershipTimes.worker_s` (3 s). So the number of messages is the number
+of workers that live. (A key-value bucket of NATS is such a stream too.)
 """
 
 import json

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Protocol
 
 OBJECT_BYTES = 4 * 1024**3
-"""Maximum size of one object in bytes. The files of one box fit into it, because their quota is
-smaller."""
+"""Maximum size of one object in bytes. The files of one box fit into one object, because their
+quota is smaller."""
 _NAME_LENGTH = 300
 _NAME = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*(/[A-Za-z0-9_=-][A-Za-z0-9._=-]*)*\Z")
 

@@ -79,7 +79,7 @@ class EpochBook(Protocol):
 
     async def release(self, owned: Ownership) -> bool:
         """Store that the owner has given the partition up. Its epoch is no longer valid. Returns
-        False if the epoch was not valid any more. Raises `StoreError` or `ClusterError`."""
+        False if the epoch was invalid already. Raises `StoreError` or `ClusterError`."""
 
 
 class PartitionLog(Protocol):

@@ -145,9 +145,9 @@ class RecordFeeder:
             self.stored(record)
 
     async def _prepare(self, chat_key: ChatKey) -> None:
-        """Call ``prepare`` for a chat. If the chat's gateway cannot be asked, because it is
-        starting again, repeat this for `_GATEWAY_S`. If it still fails, this is logged and the
-        record is handed over nevertheless: commands and notes need no gateway."""
+        """Call ``prepare`` for a chat. If the chat's gateway cannot be asked, for example because
+        it is starting again, repeat this for `_GATEWAY_S`. If ``prepare`` still fails, this is
+        logged and the record is handed over nevertheless: commands and notes need no gateway."""
         until = anyio.current_time() + _GATEWAY_S
         while True:
             try:

@@ -29,7 +29,8 @@ _CUT = "cut"
 
 
 class ObservedModel:
-    """A `ChatModel` that passes each request to an inner model and records it.
+    """A `ChatModel` that passes each request to an inner model and records it. Closing it closes
+    the inner model.
 
     Args:
         model: The inner model.

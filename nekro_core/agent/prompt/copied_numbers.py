@@ -47,8 +47,8 @@ class CopiedNumbers:
     paired: frozenset[str]
 
     def allowed(self, numbers: Sequence[float]) -> Iterator[NamedTool]:
-        """Yield the tool with its parameters restricted to the numbers of a question. If it has
-        paired lists, yield it once for each possible length of the lists. Yield nothing if no
+        """Yield the tool with its parameters restricted to the numbers of a question. If the tool
+        has paired lists, yield it once for each possible length of the lists. Yield nothing if no
         number is possible for a required parameter."""
         parameters = []
         for each in self.named.tool.parameters:

@@ -1,9 +1,9 @@
 """Guesses from the words of worked examples which function a question is about.
 
 A feature of a question is a word or a pair of neighbouring words. Each feature raises the score of
-the functions in whose examples it is frequent, and lowers the score of the other functions.
-Frequent means the share of a function's examples that have the feature, so a function with few
-examples can get a higher score than one with many.
+the functions in whose examples it is frequent, and lowers the score of the other functions. The
+share of a function's examples that have the feature decides this, not their number. So a function
+with few examples can get a higher score than one with many.
 """
 
 import math

@@ -141,8 +141,8 @@ def small_prompt(
 
 
 def beginnings(tools: ToolSet, *, persona: str = "", language: str = "") -> list[ChatRequest]:
-    """Return one request for each language, ``language`` first. Each contains only the beginning
-    that all prompts in this language have in common.
+    """Return one request for each language, ``language`` first. Each has the beginning that all
+    prompts in this language have in common.
 
     If the model processes these requests, its server has the beginnings in its cache before the
     first question. The list is empty if no tool suits a small model.

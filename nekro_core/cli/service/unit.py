@@ -5,9 +5,8 @@ The following options are missing on purpose:
 
 - ``RestrictNamespaces``, ``ProtectHostname`` and a ``SystemCallFilter`` with a list of allowed
   calls: bubblewrap makes namespaces, mounts file systems and sets the name of the box.
-- ``ProtectKernelTunables``, ``ProtectKernelLogs`` and ``ProcSubset``: they mount something over
-  parts of ``/proc``. If parts are covered, the kernel refuses to mount a new ``/proc``, which each
-  box needs.
+- ``ProtectKernelTunables``, ``ProtectKernelLogs`` and ``ProcSubset``: they hide parts of ``/proc``.
+  While parts of it are hidden, the kernel refuses to mount another ``/proc``, which each box needs.
 - ``ProtectControlGroups``: the bot makes a cgroup for each box, in the part of the cgroup tree that
   ``Delegate`` gives to the bot.
 - ``MemoryDenyWriteExecute``: Node, which runs in boxes, compiles JavaScript while it runs.

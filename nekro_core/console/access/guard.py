@@ -103,7 +103,7 @@ class Guard:
             return _needs_login(path)
         opened = open_reading(scope, self._metrics_readers(), self._allowed)
         # Everybody may ask whether the bot is ready. Only the reasons why it is not ready need a
-        # login or a token.
+        # token.
         return not opened and (path == METRICS or "authorization" in Headers(scope=scope))
 
     @contextmanager

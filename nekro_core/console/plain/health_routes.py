@@ -11,7 +11,8 @@ from nekro_core.system.telemetry.readiness import BotMonitor
 
 
 def health_routes(monitor: BotMonitor) -> APIRouter:
-    """Return the router with these three routes. ``monitor`` answers them."""
+    """Return the router with these three routes. ``monitor`` knows the metrics, and whether the bot
+    is ready."""
     router = APIRouter(route_class=Route, include_in_schema=False)
 
     @router.get(ALIVE)

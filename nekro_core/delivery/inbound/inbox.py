@@ -224,12 +224,12 @@ class Inbox:
 
         The agent answers a line with ``to_bot``, even after a restart. A line is not stored again
         if a record with its ``unique_id`` exists. With ``begins_anew`` the agent forgets everything
-        in the chat before this line; with ``compacts`` the agent sees a summary of it instead.
-        ``beside`` gets the line's ``seq`` and returns SQL statements that run in the same
-        transaction. ``guards`` also gets this ``seq``, and returns conditions under which the line
-        is stored; see `Database.write`. If the caller is cancelled while this method waits, the
-        line is stored nevertheless. Raises `StoreUnavailable`, and `GuardFailed` if a condition is
-        not fulfilled.
+        in the chat before this line; with ``compacts`` the agent sees a summary of the earlier
+        records instead. ``beside`` gets the line's ``seq`` and returns SQL statements that run in
+        the same transaction. ``guards`` also gets this ``seq``, and returns conditions under which
+        the line is stored; see `Database.write`. If the caller is cancelled while this method
+        waits, the line is stored nevertheless. Raises `StoreUnavailable`, and `GuardFailed` if a
+        condition is not fulfilled.
         """
         store, begun = self._store, self._clock()
         detail = CONVERSATION_COMPACTED if compacts else ""

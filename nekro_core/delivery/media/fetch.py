@@ -42,7 +42,7 @@ class NoAddress(NotFetched):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _HttpRequest:
-    """What is asked of a server."""
+    """The method, body and headers of a request to a server."""
 
     method: str = "GET"
     body: bytes | None = None

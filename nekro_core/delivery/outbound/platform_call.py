@@ -64,9 +64,9 @@ class PlatformCaller:
         return split(unbundled(segments, can), can)
 
     def prepare(self, chat_key: ChatKey, segments: Segments) -> Segments:
-        """Turn bundles into quoted text if the platform has none, and turn a text that needs too
-        many messages into its beginning and a file. Called before the media are stored and the
-        message is split."""
+        """Fit each bundle to the platform's limits, or turn it into quoted text if the platform has
+        no bundles. Turn a text that needs too many messages into its beginning and a file. Called
+        before the media are stored and the message is split."""
         adapter = self.adapter(chat_key)
         if adapter is None:
             return segments

@@ -57,7 +57,7 @@ class RetryQueue:
 
     async def live(self, tasks: TaskGroup) -> None:
         """Try the waiting calls again and again, with a pause of ``retry_s`` between two rounds. In
-        each round, every chat has a task. Never returns."""
+        each round, one task per chat tries the waiting calls of this chat. Never returns."""
         while True:
             try:
                 await self._ledger.retry_writes()
@@ -84,7 +84,7 @@ class RetryQueue:
 
     async def _try_as_owner(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
         """Try a call with the ownership with which it was made. If another process owns the chat
-        now, the call is removed from this queue: the other process has loaded it."""
+        now, the call is removed from this queue: the other process takes care of it."""
         try:
             with writing_as(entry.ownership):
                 return await self._try(queue, entry)
