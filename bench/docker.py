@@ -27,7 +27,7 @@ _IDLE = 30
 
 
 async def figures() -> list[Figure]:
-    """Every figure of this module; none if there is no engine."""
+    """Measure every figure of this module. Returns an empty list if there is no engine."""
     try:
         async with find_or_start_engine() as host, anyio.create_task_group() as tasks:
             backend = DockerBackend(SandboxSettings(docker_host=host), tasks)

@@ -46,7 +46,7 @@ _REST_S = 5.0
 
 
 async def figures() -> list[Figure]:
-    """Every figure of this module."""
+    """Measure every figure of this module."""
     async with anyio.create_task_group() as tasks:
         backend = JailBackend(SandboxSettings(rest_seconds=_REST_S), tasks)
         bare = JailBackend(SandboxSettings(packages=False), tasks)
@@ -221,7 +221,7 @@ async def _tree(backend: Backend) -> Figure:
 
 async def _transfers(backend: Backend, prepare: str, megabytes: int, many: int) -> list[float]:
     """Measure ``many`` times how fast a file or folder is copied to another box, in MB/s. The code
-    ``prepare`` makes the file or folder, which has the name ``it``."""
+    ``prepare`` runs in the first box. It must make the file or folder, with the name ``it``."""
     spec = replace(_SPEC, disk_bytes=600 * 1024**2)
     giver, taker = await backend.create(spec), await backend.create(spec)
     await _first_call(giver, f"{prepare}tool_1()\n")

@@ -54,8 +54,9 @@ class MonitoredBot:
         message_io: Store, inbox and outbox.
         boxes: The boxes.
         sessions: The sessions of all chats.
-        sources: The models.
-        chains: The chains of models.
+        sources: The models of the bot, by their names.
+        chains: The chain of models of each role. If a model fails, the next model of its chain is
+            asked.
         adapters: Returns the adapters that run, by name.
         problems: Returns why adapters that should run do not run, by their names.
         started: Returns whether the start of the bot has ended.

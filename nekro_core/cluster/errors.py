@@ -8,7 +8,7 @@
         ├── ClusterUnavailable     NATS does not answer now; the request may have been carried out
         ├── LogFull                a partition's log takes no more items now
         ├── LeaseTaken             another process uses the name
-        ├── LeaseLost              another process has taken the name meanwhile
+        ├── LeaseLost              another process has taken the name from this one
         ├── ObjectMissing          the object store has no object of this name
         ├── ObjectTooLarge         an object is larger than the store accepts
         └── CallError              the base class of failed calls

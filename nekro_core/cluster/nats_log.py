@@ -197,7 +197,8 @@ class _Owner:
 
     async def look(self, views: list[PartitionView], workers: int) -> Sequence[int]:
         """Give up the partitions that other workers should own, and return the partitions that this
-        worker should try to take. Also give an item to the wanted partitions in which none waits.
+        worker should try to take. Also publish a claim (`NatsPartitionLog.claim`) to each wanted
+        partition that has no unhandled item, because a worker becomes the owner by getting an item.
         Raises `ClusterError`."""
         change = self._share.decide(
             views,

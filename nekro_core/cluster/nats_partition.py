@@ -1,9 +1,10 @@
 """Owns one partition of the log on NATS.
 
 A worker asks the partition's consumer for an item. The consumer has the priority policy
-``pinned_client``: the first worker that gets an item is *pinned*, and the others get nothing until
-the pin is given up or was not renewed for ``pin_s``. See
-https://docs.nats.io/nats-concepts/jetstream/consumers and NATS's decision ADR-42.
+``pinned_client``: the first worker that gets an item is *pinned*, and the consumer gives nothing to
+the other workers until the pinned worker gives the pin up or has not renewed it for ``pin_s``
+seconds. The pinned worker is the owner. See https://docs.nats.io/nats-concepts/jetstream/consumers
+and NATS's decision ADR-42.
 
 The consumer gives out the next item only when the earlier one is handled. If it gave out several
 items at a time and the owner ended, the next owner could get an unhandled item after later items of

@@ -4,7 +4,7 @@ The jail makes a user namespace for each box, so the unit must not have options 
 The following options are missing on purpose:
 
 - ``RestrictNamespaces``, ``ProtectHostname`` and a ``SystemCallFilter`` with a list of allowed
-  calls: bubblewrap makes namespaces, mounts file systems and sets the name of the box.
+  calls: bubblewrap makes namespaces, mounts file systems and sets the host name of the box.
 - ``ProtectKernelTunables``, ``ProtectKernelLogs`` and ``ProcSubset``: they hide parts of ``/proc``.
   While parts of it are hidden, the kernel refuses to mount another ``/proc``, which each box needs.
 - ``ProtectControlGroups``: the bot makes a cgroup for each box, in the part of the cgroup tree that

@@ -53,7 +53,8 @@ _GET = _HttpRequest()
 
 
 class Fetcher:
-    """Fetches ``http(s)``, ``data:`` and ``base64://``. An async context manager.
+    """Fetches URLs that begin with ``http://``, ``https://``, ``data:`` or ``base64://``. An async
+    context manager.
 
     A host name is resolved once. The address that was found is checked, and the connection goes to
     this address. So the name cannot change from a public to a private address after the check.
