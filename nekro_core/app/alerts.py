@@ -1,4 +1,5 @@
-"""Builds the watch that tells operators what is wrong."""
+"""Builds the `AlertWatch`, which runs checks and tells operators in chats and by webhook what is
+wrong."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -39,7 +40,8 @@ async def open_alerts(
     problems: Callable[[], Mapping[str, str]],
     wall: Callable[[], float],
 ) -> AlertWatch:
-    """Build the watch, and read the alerts of an earlier process. Raises `StoreError`."""
+    """Build the watch, and read the alerts that an earlier process stored and that are not over.
+    Raises `StoreError`."""
     alerts, catalogue = settings.nekro_alerts, Catalogue.load()
 
     def words(alert: Alert) -> str:
@@ -91,7 +93,7 @@ def account_problem(
 
 
 def alert_findings(watch: AlertWatch, settings: Settings) -> tuple[Finding, ...]:
-    """Return the present alerts, for the first page of the console."""
+    """Return the alerts that are not over, for the first page of the console."""
     catalogue = Catalogue.load()
     return tuple(
         Finding(
