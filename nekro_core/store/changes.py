@@ -40,7 +40,7 @@ class ChangeTopic(StrEnum):
     ACCOUNTS = "accounts"
     """The accounts of the bot. The name is an instance."""
     CHATS = "chats"
-    """A chat has got another name. The name of the announcement is the chat key."""
+    """The name of a chat is new or has changed. The announcement has the chat key as its name."""
     TIMERS = "timers"
     """A timer. The name is the id of the timer."""
     ERASED = "erased"

@@ -148,9 +148,10 @@ class StatisticsCounter:
         return self._settled
 
     async def _settle_uses(self) -> int:
-        """Return an id of a request: no request with this id or a lower id will be stored any more.
-        Newer ids are not safe in a shared database, because a transaction of another process that
-        has a lower id may not be committed yet."""
+        """Return the highest id of a request that may be counted now. If the database is not
+        shared, all stored requests may be counted. In a shared database, a transaction of another
+        process may store a request with a lower id later. So only ids are returned below which no
+        request can appear any more."""
         if not self._database.shared:
             return ABOVE_ALL
         now = self._clock()
