@@ -7,7 +7,7 @@ records the numbers, and the module `exposition` writes them in the form that Pr
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -66,7 +66,7 @@ class Counter:
         `Metric.labels`."""
         values = self._values
         if labels not in values:
-            labels = _bounded(labels, len(values))
+            labels = _bounded(labels, values)
         values[labels] = values.get(labels, 0.0) + by
 
     @property
@@ -101,7 +101,7 @@ class Histogram:
         in `Metric.labels`."""
         found = self._values.get(labels)
         if found is None:
-            labels = _bounded(labels, len(self._values))
+            labels = _bounded(labels, self._values)
             found = self._values.setdefault(labels, Distribution(len(self.metric.buckets)))
         # A bucket counts the values up to its upper bound, including the bound.
         found.counts[bisect_left(self.metric.buckets, value)] += 1
@@ -116,9 +116,11 @@ class Histogram:
         return {(): Distribution(len(self.metric.buckets))}
 
 
-def _bounded(labels: Labels, series: int) -> Labels:
-    """Return the labels for a new time series, each cut to `_LABEL_CHARS`. If the metric already
-    has `MOST_SERIES` time series (``series`` is their number), all labels become `OTHER`."""
-    if series >= MOST_SERIES:
+def _bounded(labels: Labels, series: Collection[Labels]) -> Labels:
+    """Return labels that no time series has yet, each cut to `_LABEL_CHARS`. If the metric already
+    has `MOST_SERIES` time series (``series``), and none of these cut labels, all labels become
+    `OTHER`."""
+    cut = tuple(label[:_LABEL_CHARS] for label in labels)
+    if cut not in series and len(series) >= MOST_SERIES:
         return (OTHER,) * len(labels)
-    return tuple(label[:_LABEL_CHARS] for label in labels)
+    return cut
