@@ -23,11 +23,13 @@ _CHROMIUM = "/usr/bin/chromium"
 _POLITE_CHROMIUM = f"""#!/bin/sh
 exec nice -n 19 setpriv --bounding-set=-sys_nice --inh-caps=-sys_nice {_CHROMIUM} "$@"
 """
-"""Starts Chromium so that it takes only processor time that no other process wants. As root,
-Chromium would give itself a higher priority than the bot has; without this capability it cannot."""
+"""A script that starts Chromium with the lowest priority, so that it takes only processor time that
+no other process wants. Chromium that runs as root would raise its own priority above the bot's. So
+the script removes the capability that Chromium would need for that."""
 _ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 _REST_S = 6.0
-"""Seconds to wait after the start. By then the bot has finished the work of its start."""
+"""Seconds to wait after the bot's start. By then the bot has finished the background work of its
+start."""
 _TOKEN = "bench-token"
 _PAUSE_S = 0.1
 GROUP = 30_003
@@ -52,19 +54,20 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredBot:
-    """A bot with an account of a platform."""
+    """A running bot with one OneBot account."""
 
     process: BotProcess
     peer: OneBotPeer
 
     @property
     def pid(self) -> int:
-        """The id of its process."""
+        """The id of the bot's process."""
         assert self.process.process is not None
         return self.process.process.pid
 
     async def turns(self, count: int) -> list[float]:
-        """Ask questions. Returns the milliseconds from each question to its answer."""
+        """Ask ``count`` questions one after another. Returns the milliseconds from each question to
+        its answer."""
         samples = []
         for _ in range(count):
             begun = time.monotonic()

@@ -1,8 +1,8 @@
 """Measures boxes in containers, compared with the Docker engine's own client on the same machine.
 
-Of the targets of `bench.sandbox`, only that of pooled boxes applies here. A running engine is used
-if it has an image for boxes. Otherwise an engine is started, if ``dockerd`` is installed and the
-benchmark runs as root.
+Of the target values in `bench.sandbox`, only the one for pooled boxes applies to containers. A
+running engine is used if it has an image for boxes. Otherwise an engine is started, if ``dockerd``
+is installed and the benchmark runs as root.
 """
 
 import dataclasses
@@ -23,11 +23,11 @@ from tests.sandbox.docker.engine import NoEngine
 
 _TIMES = 10
 _IDLE = 30
-"""How many containers run code for the figure of idle boxes."""
+"""Number of containers that run code before the memory of idle boxes is measured."""
 
 
 async def figures() -> list[Figure]:
-    """Every figure of this module; none if there is no engine."""
+    """Measure every figure of this module. Returns an empty list if there is no engine."""
     try:
         async with find_or_start_engine() as host, anyio.create_task_group() as tasks:
             backend = DockerBackend(SandboxSettings(docker_host=host), tasks)
@@ -63,8 +63,9 @@ async def _measured(backend: DockerBackend, host: str) -> AsyncIterator[Figure]:
 
 
 async def _idle(backend: DockerBackend, host: str, words: str) -> Figure:
-    """Measure the memory of boxes one second after their run: of their processes, and of the shim
-    with which the engine runs each container. This needs an engine of this machine."""
+    """Measure the memory that boxes use one second after their run: the memory of their processes,
+    and of the shim process with which the engine runs each container. The engine must run on this
+    machine, because the processes are read from ``/proc``."""
     client = APIClient(host or None, version="auto")
     options = {"all": False, "filters": {"label": "nekro.box"}}
     known = {each["Id"] for each in client.containers(**options)}

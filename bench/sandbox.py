@@ -46,7 +46,7 @@ _REST_S = 5.0
 
 
 async def figures() -> list[Figure]:
-    """Every figure of this module."""
+    """Measure every figure of this module."""
     async with anyio.create_task_group() as tasks:
         backend = JailBackend(SandboxSettings(rest_seconds=_REST_S), tasks)
         bare = JailBackend(SandboxSettings(packages=False), tasks)
@@ -75,8 +75,8 @@ async def figures() -> list[Figure]:
 
 
 async def fetch_packages(backend: Backend) -> None:
-    """Fetch the packages of boxes, so that boxes are measured with the packages on their path. If
-    they cannot be fetched, says so."""
+    """Fetch the Python packages that boxes share, so that boxes are measured with these packages on
+    their import path. If they cannot be fetched, print that."""
     await (await backend.create(_SPEC)).destroy()
     try:
         assert backend.packages is not None
@@ -86,7 +86,8 @@ async def fetch_packages(backend: Backend) -> None:
 
 
 async def pooled_without_packages(backend: Backend) -> Figure:
-    """The figure of pooled boxes for a backend whose settings switch the packages off."""
+    """Measure how long a pooled box takes if the settings of the backend switch the shared packages
+    off."""
     figure = await _pooled(backend)
     return replace(figure, name="the same, boxes without packages on their path", target=None)
 
@@ -117,7 +118,7 @@ async def _pooled(backend: Backend) -> Figure:
                 await anyio.sleep(0.05)
             await anyio.sleep(
                 0.7
-            )  # by then the waiting box has finished the imports that it makes while it is idle
+            )  # by then the spare box has finished the imports that it makes while it is idle
             began = time.perf_counter()
             box = await pool.take()
             taken = (time.perf_counter() - began) * 1000
@@ -220,7 +221,7 @@ async def _tree(backend: Backend) -> Figure:
 
 async def _transfers(backend: Backend, prepare: str, megabytes: int, many: int) -> list[float]:
     """Measure ``many`` times how fast a file or folder is copied to another box, in MB/s. The code
-    ``prepare`` makes the file or folder, which has the name ``it``."""
+    ``prepare`` runs in the first box. It must make the file or folder, with the name ``it``."""
     spec = replace(_SPEC, disk_bytes=600 * 1024**2)
     giver, taker = await backend.create(spec), await backend.create(spec)
     await _first_call(giver, f"{prepare}tool_1()\n")

@@ -1,5 +1,6 @@
 """Ends with 0 if the bot of this container answers. The image's HEALTHCHECK runs this file twice a
-minute, without our packages, so that it costs little."""
+minute, and it imports no package outside of Python's standard library, so that a check takes little
+time."""
 
 import json
 import os
@@ -9,7 +10,8 @@ from pathlib import Path
 
 PATH = "/healthz"
 LONGEST_S = 8.0
-"""Seconds until the bot counts as hung. The HEALTHCHECK allows 10 s for this program."""
+"""If the bot does not answer within this many seconds, it counts as hung. The HEALTHCHECK ends this
+program after 10 s."""
 
 
 def fault(data: Path) -> str:
@@ -18,7 +20,7 @@ def fault(data: Path) -> str:
         address = json.loads((data / "running.json").read_bytes())["address"]
     except (OSError, ValueError, KeyError):
         return f"no bot is ready: {data / 'running.json'} is not there"
-    # A proxy of the environment is for other machines.
+    # Use no proxy: the proxy that the environment names is for requests to other machines.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         opener.open(address + PATH, timeout=LONGEST_S).close()

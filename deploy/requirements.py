@@ -1,5 +1,6 @@
 """Prints what the bot needs, for ``pip install --requirement``: the dependencies in pyproject.toml,
-and those of the extras that are given as one argument with commas (``postgres,telegram``)."""
+and those of the extras that the first argument lists, separated by commas
+(``postgres,telegram``)."""
 
 import sys
 import tomllib

@@ -2,10 +2,11 @@
 
     .venv/bin/python scripts/seccomp_profile.py >deploy/seccomp.json
 
-The calls are those of the boxes (`nekro_core/system/confinement/jail_allowed_calls.py`) and those
-that the bot and bubblewrap need in addition. Docker's own filter refuses bubblewrap's calls to
-processes without ``CAP_SYS_ADMIN``. Code in a box cannot make them: each box has a filter of its
-own.
+These are the system calls that boxes may make
+(`nekro_core/system/confinement/jail_allowed_calls.py`), and the calls that the bot and bubblewrap
+need in addition. Docker's own filter would refuse the calls of bubblewrap, because the bot does not
+have ``CAP_SYS_ADMIN``. Code in a box still cannot make the calls of bubblewrap, because each box
+has a filter of its own.
 """
 
 import json
@@ -15,24 +16,27 @@ from collections.abc import Sequence
 from nekro_core.system.confinement.jail_allowed_calls import allowed_names
 
 OF_BUBBLEWRAP = ("clone", "clone3", "mount", "pivot_root", "sethostname", "umount2", "unshare")
-"""Calls that make namespaces and mounts. A user namespace limits them to what is inside of it."""
+"""Calls with which bubblewrap makes namespaces and mounts. In a user namespace, these calls can
+change only what belongs to this namespace."""
 OF_THE_BOT = (
-    # Making processes and sockets; the filter of boxes allows these with certain arguments only.
+    # Making processes and sockets. The filter of boxes allows some of these calls too, but only
+    # with certain arguments.
     *("ioctl", "prctl", "prlimit64", "socket", "socketpair"),
-    # Anonymous files: arguments of boxes, models in memory.
+    # Files in memory: for arguments of boxes, and for models.
     "memfd_create",
-    # Shared memory and semaphores of libraries that compute.
+    # Shared memory and semaphores, which libraries for computing use.
     *("shmat", "shmctl", "shmdt", "shmget", "semctl", "semget", "semop", "semtimedop"),
-    # Memory on several processors' nodes: llama.cpp asks for it.
+    # Choosing the NUMA node of memory, which llama.cpp does.
     *("get_mempolicy", "mbind", "set_mempolicy"),
-    # Reading and writing without waiting.
+    # Asynchronous reading and writing.
     *("io_cancel", "io_destroy", "io_getevents", "io_pgetevents", "io_setup", "io_submit"),
     # Named pipes on x86-64.
     "mknod",
 )
 PERSONALITIES = (0x0, 0x0008, 0x20000, 0x20008, 0xFFFFFFFF)
-"""The personalities that change only how a process sees its machine, and the question for the
-present one. Others make attacks easier, for example by fixed addresses."""
+"""The allowed arguments of the call ``personality``: the personalities that change only how a
+process sees its machine, and 0xFFFFFFFF, which returns the present personality. Other personalities
+make attacks easier, for example because they load programs at fixed addresses."""
 ENOSYS = 38
 
 
@@ -40,7 +44,8 @@ def profile() -> dict[str, object]:
     """Return the profile in the form of Docker, Podman and Kubernetes."""
     names = {*allowed_names(watches=True), *OF_BUBBLEWRAP, *OF_THE_BOT}
     return {
-        # Libraries use an older call if they learn that a call does not exist.
+        # A call that is not allowed fails with ENOSYS ("does not exist"). Then libraries use an
+        # older call instead.
         "defaultAction": "SCMP_ACT_ERRNO",
         "defaultErrnoRet": ENOSYS,
         "archMap": [

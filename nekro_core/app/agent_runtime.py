@@ -63,16 +63,16 @@ class AgentRuntime:
     """The sessions of all chats, and the task that gives the sessions the records from the inbox.
 
     Attributes:
-        services: The objects that the sessions use.
+        services: The objects that all sessions use, such as the store and the policies.
         sessions: The sessions.
         admission: Decides which arriving messages are stored.
-        command_actions: Carries out what chat commands change.
-        erasure: Erases people.
-        models: The models, which can be replaced.
-        roles: The models of the roles, for the bot's own work.
+        command_actions: Carries out the changes that chat commands ask for.
+        erasure: Erases what the bot has stored about a person.
+        models: The models. They can be replaced while the bot runs.
+        roles: The models for the bot's own work, such as summaries; each kind of work is a role.
         personas: The library of personas.
-        tasks: The task group of the task that gives the sessions their records. It ends before the
-            sessions.
+        tasks: The task group of the task that gives the sessions their records. The group ends
+            before the sessions end.
     """
 
     services: SessionServices

@@ -1,4 +1,5 @@
-"""Builds the watch that tells operators what is wrong."""
+"""Builds the `AlertWatch`, which runs checks and tells operators in chats and by webhook what is
+wrong."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.delivery.adapter import Adapter
+from nekro_core.delivery.platforms.contract import AccountState, SupportsAccounts
 from nekro_core.llm.role_budget import RoleBudget
 from nekro_core.operator.alerts.alert import Alert, AlertKind, Check
 from nekro_core.operator.alerts.book import AlertBook
@@ -23,6 +25,7 @@ from nekro_core.operator.alerts.crashes import CrashCount
 from nekro_core.operator.alerts.targets import ChatTarget, WebhookTarget, alert_text
 from nekro_core.operator.alerts.watch import AlertTarget, AlertWatch
 from nekro_core.operator.health import Finding
+from nekro_core.store.people import AccountRepository
 
 
 async def open_alerts(
@@ -37,15 +40,19 @@ async def open_alerts(
     problems: Callable[[], Mapping[str, str]],
     wall: Callable[[], float],
 ) -> AlertWatch:
-    """Build the watch, and read the alerts of an earlier process. Raises `StoreError`."""
+    """Build the watch, and read the alerts that an earlier process stored and that are not over.
+    Raises `StoreError`."""
     alerts, catalogue = settings.nekro_alerts, Catalogue.load()
 
     def words(alert: Alert) -> str:
         return alert_text(alert, catalogue, settings.nekro_agent.language)
 
+    def problem(chat_key: ChatKey) -> str:
+        return account_problem(chat_key, message_io.store.accounts, adapters())
+
     def targets() -> Sequence[AlertTarget]:
         found: list[AlertTarget] = [
-            ChatTarget(ChatKey.parse(each), message_io.outbox, words)
+            ChatTarget(ChatKey.parse(each), message_io.outbox, words, problem)
             for each in dict.fromkeys(alerts.chats)
         ]
         if alerts.webhook_url:
@@ -65,8 +72,28 @@ async def open_alerts(
     return AlertWatch(book, checks, targets, alerts, wall)
 
 
+def account_problem(
+    chat_key: ChatKey, accounts: AccountRepository, adapters: Mapping[str, Adapter]
+) -> str:
+    """Return why the account of a chat cannot send now; empty if it can, or if its adapter does not
+    say."""
+    name = accounts.adapter_of(chat_key.instance)
+    adapter = adapters.get(name)
+    if adapter is None:
+        return f"the platform {name} does not run"
+    if not isinstance(adapter, SupportsAccounts):
+        return ""
+    ids = {each for each, place in accounts.instances(name).items() if place == chat_key.instance}
+    away = (
+        each
+        for each in adapter.managed_accounts.listed()
+        if each.account in ids and each.state is not AccountState.ONLINE
+    )
+    return next((f"the account {each.account} of {name} is not connected" for each in away), "")
+
+
 def alert_findings(watch: AlertWatch, settings: Settings) -> tuple[Finding, ...]:
-    """Return the present alerts, for the first page of the console."""
+    """Return the alerts that are not over, for the first page of the console."""
     catalogue = Catalogue.load()
     return tuple(
         Finding(

@@ -1,9 +1,9 @@
 """Builds the bot: makes the objects of all rooms in order, and ends them in reverse order.
 
 The order is: message input and output, boxes, plugins with all services that they use, and the
-sessions, which answer. Only this room builds these objects. NoneBot and the web server are in
-`nekro_core.app.server`, so a test can open several `App` objects in one process, each in a
-temporary folder.
+sessions, which answer. Only this room builds these objects. A process can have only one NoneBot, so
+NoneBot and the web server are in `nekro_core.app.server` and not here. A test can therefore open
+several `App` objects in one process, each with a temporary data folder.
 """
 
 import time
@@ -78,8 +78,8 @@ from nekro_core.timers import TimerService
 
 _BOXES_S = 1.0
 """The start of the bot waits at most this many seconds for the first box. Usually the check of the
-box backend has ended before everything else is ready. Without this wait, the first run of code
-would have to wait for the check."""
+box backend has ended before everything else is ready. If the bot did not wait for the check here,
+the first run of code would wait for it."""
 
 _START_S = 20.0
 """Time limit for starting an adapter, in seconds. The other adapters wait meanwhile, so an adapter
@@ -119,7 +119,8 @@ class App:
         self.operations = operations
         """Everything that an operator may see and do."""
         self.site = site
-        """The web site, to which adapters add their pages. `ConsoleSite.install` serves it."""
+        """The web site, to which adapters add their pages. `ConsoleSite.install` adds it to the web
+        server."""
         self.linked_media = linked_media
         """The application that serves the links of `MediaLinks`. It must be mounted at
         `MOUNTED`."""
@@ -140,7 +141,7 @@ class App:
         self._builtin: set[str] = set()
         self._failed: dict[str, str] = {}
         self.running = False
-        """Whether the start has ended and the end has not begun."""
+        """Whether the start of the bot has ended and its end has not begun."""
 
     @classmethod
     @asynccontextmanager
@@ -163,11 +164,12 @@ class App:
         ``named_platforms`` are the platforms that the operator cannot switch off while the bot
         runs, because the environment or ``.env`` names them. By default, these are all platforms of
         the settings. ``model`` replaces the model that the settings name. ``report`` is called with
-        the progress of downloads. ``preview`` shows the servers that run in boxes; without it, they
-        cannot be shown. ``logs`` is the log of the process, for operators. ``restart`` begins a
-        restart of the bot; without it, operators cannot restart the bot. Raises `DataFolderInUse`,
-        `StoreError` and `SettingsError`. Before such an error, all objects that were already built
-        are closed.
+        the progress of downloads. ``preview`` makes the web servers that run in boxes reachable for
+        people; without it, these servers cannot be reached. ``logs`` has the log lines of the
+        process, which operators can read. ``restart`` begins a restart of the bot; without it,
+        operators cannot restart the bot. Raises `DataFolderInUse`, `StoreError` and
+        `SettingsError`. If such an error is raised, all objects that were already built are closed
+        first.
         """
         data = settings.nekro_data_dir.absolute()
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -390,8 +392,8 @@ class App:
         return {**self._failed, **self.platforms.problems}
 
     async def launch(self, adapter: Adapter) -> None:
-        """Add an adapter and start it while the bot runs. If it cannot start, it is closed. Raises
-        the adapter's errors and `TimeoutError`."""
+        """Add an adapter and start it while the bot runs. If the adapter cannot start, it is
+        closed. Raises the error of the adapter, or `TimeoutError` after `_START_S`."""
         self._adapters[adapter.name] = adapter
         try:
             with anyio.fail_after(_START_S):
@@ -403,7 +405,8 @@ class App:
         self._failed.pop(adapter.name, None)
 
     async def end(self, name: str) -> None:
-        """Close an adapter while the bot runs. Messages to its chats wait until it runs again."""
+        """Close an adapter while the bot runs. Messages to its chats wait until the adapter is
+        started again."""
         adapter = self.started_adapters().get(name)
         self._failed.pop(name, None)
         if adapter is not None:
@@ -436,8 +439,8 @@ async def _close(adapter: Adapter) -> None:
 
 
 async def _start(adapter: Adapter) -> str:
-    """Start an adapter that did not come with the bot. If it fails, this is logged and the bot runs
-    without it. Returns why it failed; empty if it did not."""
+    """Start an adapter that did not come with the bot. If the start fails, this is logged and the
+    bot runs without the adapter. Returns why the start failed; empty if it did not fail."""
     try:
         with anyio.fail_after(_START_S):
             await adapter.start()
@@ -467,7 +470,7 @@ def _make_site(
 def _make_model(
     data: Path, report: Report, llm: LLMSettings, embedded: EmbeddedSettings
 ) -> ChatModel:
-    """Make the model that ``llm`` names. If it names none, make the embedded model."""
+    """Make the model that the settings ``llm`` name. If they name none, make the embedded model."""
     # Give the model copies of the settings, so that running requests keep their settings.
     if llm.configured:
         return HttpChatModel(llm.model_copy())

@@ -2,8 +2,8 @@
 ``nekro doctor`` and the console's first page show the findings.
 
 The checks read the same settings as the bot. They change only one thing: if no bot runs, a database
-of an older version is migrated, as at the start of the bot. They test the real parts: they start a
-box, generate a voice and ask the model.
+of an older version is migrated, as at the start of the bot. They use the real parts: they start a
+box, generate speech and ask the model.
 """
 
 import platform
@@ -43,12 +43,13 @@ from nekro_core.system.confinement.bpf import MACHINES
 
 _NEEDED_BYTES = 1_500_000_000
 """Disk space in bytes that is needed for the database, for uploads, and for the model's weights.
-The weights need more space while their pieces are joined."""
+The weights are downloaded in pieces, and need more space while the pieces are joined."""
 _MODEL_S = 20.0
 
 
 async def examine(settings: Settings) -> AsyncIterator[Finding]:
-    """Run all checks one after another. Each finding is yielded before the next check starts."""
+    """Run all checks one after another. Yields the findings of a check before the next check
+    starts."""
     yield Finding(
         area="system",
         ok=sys.platform == "linux",
@@ -78,8 +79,8 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
 
 def quick_problems(settings: Settings, problem_of_settings: str) -> tuple[Finding, ...]:
     """Run the checks that start nothing, send no requests and take less than a millisecond. Returns
-    the problems. ``problem_of_settings`` says what is wrong with the settings' files; it may be
-    empty."""
+    the problems. ``problem_of_settings`` says what is wrong with the files of settings; empty if
+    nothing is wrong."""
     data = settings.nekro_data_dir
     found = [_disk(data), *_adapters(settings), *_files_of_operators(data)]
     if problem_of_settings:
@@ -105,8 +106,8 @@ def code_stream() -> Finding:
 
 
 def _files_of_operators(data: Path) -> Iterator[Finding]:
-    """Check the files that a running bot reads again when they change. If a file is invalid, a
-    running bot continues to use its last valid content."""
+    """Check the files that a running bot reads again when an operator changes them. While such a
+    file is invalid, the bot continues to use the file's last valid content."""
     readers: Mapping[str, Callable[[Path], object]] = {
         CONDUCT: lambda path: PolicyOverrides.parse(path.read_text("utf-8")),
         ACCOUNTS: read_names,
@@ -330,8 +331,8 @@ async def _hearing(settings: Settings) -> list[Finding]:
 
 
 def _secrets(data: Path) -> list[Finding]:
-    """Show the files of the tokens. The tokens are not shown, because people paste this output into
-    bug reports."""
+    """Show where the files with the tokens are. The tokens are not shown, because people paste this
+    output into bug reports."""
     folder = data / "secrets"
     return [
         Finding(area="token", ok=None, seen=f"{path.name}: cat {path}")

@@ -42,20 +42,21 @@ _OF_VISITORS = (
     CONNECTION_REFUSED,
 )
 """Messages that the web server logs for an invalid request, for an answer that a box or a client
-ended too early, for a refused WebSocket, and for a refused connection. Anybody who reaches the port
-could fill the disk with these lines."""
+ended too early, for a refused WebSocket, and for a refused connection. `VisitorLogThrottle` limits
+them: otherwise everybody who can reach the port could fill the disk with these lines."""
 _ONCE_IN_S = 60.0
 _MIB = 1024 * 1024
 _MOST_TEXT = 16_000
 _MOST_TRACEBACK = 32_000
-"""Maximum number of characters of a text, and of a traceback, that are kept in memory and in
-files."""
+"""Maximum number of characters of a traceback that are kept in memory and in files. The limit for
+the text of a message is `_MOST_TEXT`."""
 _QUIET = ("httpx", "httpx2", "httpcore", "openai", "aiosqlite", "tortoise", "websockets")
 
 
 class VisitorLogThrottle(logging.Filter):
-    """Limits the messages about clients' errors to one warning a minute for each kind. The warning
-    contains the number of messages that were left out. Other messages pass unchanged."""
+    """Limits the messages about clients' errors (`_OF_VISITORS`) to one warning a minute for each
+    kind. The next warning of a kind contains the number of messages that were left out. Other
+    messages pass unchanged."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -149,7 +150,7 @@ def log_to_stderr() -> None:
 
 class LiveLog:
     """Writes each log line to stdout, into memory and into files, and changes the level of all
-    three. The secrets are replaced everywhere."""
+    three. In all three, secrets are replaced by stars."""
 
     def __init__(
         self,
@@ -227,7 +228,7 @@ class LiveLog:
         if self._files is not None:
             self._files.write(line)
         if self._prints_json:
-            # The texts of the line have no secrets any more.
+            # The secrets in the texts of this line were replaced above.
             self._redactor.write_clean(msgspec.json.encode(line).decode() + "\n")
 
     def _clean(self, text: str) -> str:
@@ -249,10 +250,10 @@ def configure_logging(
     """Write all logs of the process to stdout, also those of NoneBot and the standard library, and
     keep them in memory and in files of ``folder``.
 
-    ``written`` holds the settings in files and environment. The secrets in them must be replaced,
-    because NoneBot logs its whole configuration at DEBUG. Only the server may call this function,
-    because it changes the logging of the whole process. Raises `SettingsError` for an unknown
-    ``LOG_LEVEL``.
+    ``written`` has the settings from files and environment, by name. The secrets among them are
+    replaced in the log. This is necessary because NoneBot logs its whole configuration at DEBUG.
+    Only the server may call this function, because it changes the logging of the whole process.
+    Raises `SettingsError` for an unknown ``LOG_LEVEL``.
     """
     redactor = RedactingStream(sys.stdout)
     redactor.add_secrets(
@@ -274,8 +275,8 @@ def configure_logging(
 
 
 def _is_no_end(record: logging.LogRecord) -> bool:
-    """Return False for the traceback that is logged when a signal ends the start. It is filtered
-    out, because a signal is not an error."""
+    """Return False for the traceback that the web server logs when a signal ends the bot during its
+    start. The traceback is left out of the log, because a signal is not an error."""
     return not record.getMessage().rstrip().endswith(_CANCELLED)
 
 

@@ -45,9 +45,9 @@ class MessageIO:
 
     Attributes:
         adapters: The adapters by name. Adapters may be added later.
-        sentences: The sentence encoder; None if the operator has switched it off.
+        sentences: The sentence encoder; None if the operator has switched the encoder off.
         search: Finds messages.
-        telemetry: Records what the bot does.
+        telemetry: Records what the bot does, as metrics and traces.
     """
 
     store: Store
@@ -81,9 +81,9 @@ class MessageIO:
         wall: Callable[[], float],
         telemetry: Telemetry | None = None,
     ) -> AsyncIterator[Self]:
-        """Build all these objects. Their files are in the folder ``data``, which must be locked.
-        The adapters read their settings from ``configuration``. Raises `StoreError`, and
-        `DocumentError` if the secrets of a shared database cannot be read."""
+        """Build all these objects. Their files are in the folder ``data``. The caller must hold the
+        folder's lock. The adapters read their settings from ``configuration``. Raises `StoreError`,
+        and `DocumentError` if the secrets of a shared database cannot be read."""
         delivery, speech = settings.nekro_delivery, settings.nekro_speech.transcriber
         telemetry = telemetry or Telemetry()
         async with AsyncExitStack() as stack:

@@ -1,7 +1,8 @@
-"""Says how the bot is: whether it can answer messages, and its metrics.
+"""Reports whether the bot can answer messages, and its metrics.
 
-What the database and the disk know is read at most once in `_KEPT_S`, and with a time limit, so
-that many readers and a slow disk do not cost the bot more.
+The database and the disk are asked at most once in `_KEPT_S`, so that many readers cost the bot no
+more work than one reader. A reader waits at most `_LONGEST_S` for their answers, so that a slow
+disk does not block it.
 """
 
 import time
@@ -37,28 +38,29 @@ if TYPE_CHECKING:
     from nekro_core.system.telemetry.exposition import Exposition
 
 _KEPT_S = 5.0
-"""Seconds for which an answer of the database or the disk is used again."""
+"""Seconds for which an answer of the database or the disk is kept and given to further readers."""
 _LONGEST_S = 2.0
 """Maximum number of seconds that a reader waits for the database or the disk."""
 _WORKING = frozenset({EmbeddedPhase.IDLE, EmbeddedPhase.READING, EmbeddedPhase.READY})
-"""Phases in which the embedded model answers."""
+"""The phases of the embedded model in which it can answer questions."""
 _Values = Mapping[Labels, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MonitoredBot:
-    """The parts of the bot that are watched.
+    """The parts of the bot about which `Monitoring` reports.
 
     Attributes:
         message_io: Store, inbox and outbox.
         boxes: The boxes.
         sessions: The sessions of all chats.
-        sources: The models.
-        chains: The chains of models.
+        sources: The models of the bot, by their names.
+        chains: The chain of models of each role. If a model fails, the next model of its chain is
+            asked.
         adapters: Returns the adapters that run, by name.
-        problems: Returns why adapters do not run, by their name.
+        problems: Returns why adapters that should run do not run, by their names.
         started: Returns whether the start of the bot has ended.
-        alerts: Returns how many alerts of each kind are not over.
+        alerts: Returns the number of alerts that are not over, by their kind.
     """
 
     message_io: MessageIO
@@ -76,8 +78,8 @@ class Monitoring:
     """Implements `BotMonitor`.
 
     Args:
-        bot: What is watched.
-        settings: Who may read the metrics.
+        bot: The parts of the bot.
+        settings: The settings that say who may read the metrics.
         clock: A monotonic clock, in seconds.
         wall: Returns the current time, in seconds since 1970.
     """
@@ -123,7 +125,8 @@ class Monitoring:
         )
 
     def model_problem(self) -> str:
-        """Return why no model of the role ``chat`` can be asked now; empty if one can."""
+        """Return why no model that answers chats (the role ``chat``) can be asked now; empty if at
+        least one can be asked."""
         chain = self._bot.chains.model(ModelRole.CHAT)
         if chain is None:
             return "there is no model for chats"
@@ -145,7 +148,8 @@ class Monitoring:
 
     async def metrics_text(self) -> tuple[bytes, str]:
         """See `BotMonitor.metrics_text`."""
-        # The first reader imports `prometheus_client`, which takes some 0.1 s.
+        # Import `prometheus_client` for the first reader, in a thread: the import takes a tenth of
+        # a second.
         exposition = await anyio.to_thread.run_sync(_exposition_module)
         if self._exposition is None:
             self._exposition = exposition.Exposition(self._bot.message_io.telemetry.metrics)
@@ -161,7 +165,7 @@ class Monitoring:
         return self._exposition.text(values), exposition.CONTENT_TYPE
 
     def _present(self) -> Iterator[tuple[Metric, _Values]]:
-        """Yield the gauges that are known without waiting."""
+        """Yield the gauges whose values are in memory, so that nothing must be awaited."""
         bot = self._bot
         yield names.INFO, {(__version__,): 1.0}
         yield names.TURNS_RUNNING, {(): float(bot.sessions.turns_running)}
@@ -201,7 +205,7 @@ class Monitoring:
         yield names.ALERTS, {(kind,): float(n) for kind, n in bot.alerts().items()}
 
     async def _check_writable(self) -> str:
-        """Return why the database cannot be written; empty if it can."""
+        """Return why the database cannot be written to; empty if it can."""
         try:
             await self._bot.message_io.store.condition.check_writable(self._wall())
         except StoreError as error:
@@ -219,8 +223,8 @@ class Monitoring:
 
 
 class _Kept:
-    """The last answer of a slow question. It is used again for `_KEPT_S`. Readers that come while
-    the question is asked wait for the same answer."""
+    """Calls a slow function and keeps its result for `_KEPT_S`. Readers that come while the
+    function runs wait for the same result."""
 
     def __init__(self, ask: Callable[[], Awaitable[Any]], clock: Callable[[], float]) -> None:
         self._ask = ask
@@ -230,7 +234,7 @@ class _Kept:
         self._asked: float | None = None
 
     async def get(self) -> Any:
-        """Return the answer; None if there was none in time."""
+        """Return the result; None if there is none within `_LONGEST_S`."""
         with anyio.move_on_after(_LONGEST_S):
             async with self._lock:
                 if self._asked is None or self._clock() - self._asked >= _KEPT_S:

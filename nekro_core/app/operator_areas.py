@@ -1,4 +1,5 @@
-"""Builds all areas of the operator: what an operator may see and do."""
+"""Builds the areas of `Operator`. An area is what an operator may see and do about one subject,
+such as chats or people."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -77,8 +78,8 @@ async def open_operator(
     alerts: Callable[[], tuple[Finding, ...]],
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
-    """Build the areas. ``book`` reads and writes the settings, ``alerts`` returns what the bot
-    tells operators. When the block ends, long actions that still run are cancelled."""
+    """Build the areas. ``book`` reads and writes the settings, ``alerts`` returns the alerts that
+    are not over. When the block ends, long actions that still run are cancelled."""
     audit = AuditLog(message_io.store.audit)
 
     async def perform(actor: Actor, name: str, parameters: Mapping[str, Any]) -> Done[Any]:

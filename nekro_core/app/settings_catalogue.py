@@ -38,8 +38,9 @@ _OF_NONEBOT = {
 }
 _PASSWORD = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 """A user name and a password in an address."""
-_SECRET_FIELDS = {f"{PREFIX}database_url"}
-"""Fields whose values may contain a password, although they are not a `SecretStr`."""
+_SECRET_FIELDS = {f"{PREFIX}database_url", "proxy", "webhook_url"}
+"""Fields whose values may contain a password, although they are not a `SecretStr`. Whoever knows
+the address of a webhook can usually post to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

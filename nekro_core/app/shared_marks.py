@@ -1,8 +1,9 @@
-"""Tells the processes that share a database who was erased.
+"""Tells all processes that share a database which people were erased.
 
-Each process has its marks of erased people in memory and in a file (`ErasureMarks`). The marks of
-all processes are merged in a document of the database. So a message that a platform brings again to
-one process is refused, although the person was erased in another one.
+Each process has marks of erased people in memory and in a file (`ErasureMarks`), and refuses old
+messages of these people. The marks of all processes are merged in a document of the database. So if
+a platform delivers an old message again to one process, it is refused even if another process
+erased its author.
 """
 
 import json
@@ -15,26 +16,28 @@ from nekro_core.store.documents import DatabaseDocuments
 from nekro_core.system.documents import Document, DocumentConflict, DocumentError
 
 _TRIES = 5
-"""Maximum number of attempts to store the marks, if other processes store theirs at the same
-moment."""
+"""Maximum number of attempts to store the marks. An attempt fails if another process stores its
+marks at the same moment."""
 
 
 class SharedMarks:
-    """Merges the marks of a process with those of the others. The processes must have the same
-    secret for their digests (`nekro_core.app.shared_secrets`)."""
+    """Merges the marks of a process with the marks of the other processes. A mark is a digest that
+    is made with a secret, so all processes must have the same secret
+    (`nekro_core.app.shared_secrets`)."""
 
     def __init__(self, marks: ErasureMarks, documents: DatabaseDocuments) -> None:
         self._marks = marks
         self._documents = documents.with_secrets((MARKS,))
 
     async def take_over(self, name: str = "") -> None:
-        """Take over the marks of other processes. ``name`` is the document that has changed; empty
-        if any may have. Raises `DocumentError` and `OSError`."""
+        """Take over the marks of other processes. ``name`` is the name of the document that has
+        changed; empty if any document may have changed. Raises `DocumentError` and `OSError`."""
         if name in ("", MARKS):
             self._merge(await self._documents.read(MARKS))
 
     async def publish(self) -> None:
-        """Store the marks of this process for the others. Raises `DocumentError` and `OSError`."""
+        """Add the marks of this process to the document that all processes read. Raises
+        `DocumentError` and `OSError`."""
         for tries_left in reversed(range(_TRIES)):
             found = await self._documents.read(MARKS)
             stored = self._merge(found)
@@ -52,7 +55,8 @@ class SharedMarks:
     async def erase(
         self, _person: Person, _traces: PersonTraces, _forgotten: RedactionTarget
     ) -> int:
-        """Tell the other processes of an erasure; see `nekro_core.agent.erasure.erasure.Eraser`."""
+        """Tell the other processes about an erasure, by `publish`; see
+        `nekro_core.agent.erasure.erasure.Eraser`."""
         await self.publish()
         return 0
 

@@ -1,9 +1,10 @@
 """Gives the processes that share a database the same secrets.
 
 Each process has a data folder of its own, and makes its secrets there when it needs them. If
-several processes serve one bot, a link that one has signed must open at another, and a browser that
-is logged in at one must be logged in at all. So the first process stores its secrets in the
-database, and each other process takes them over at its start.
+several processes serve one bot, a link that one process has signed must open at another process,
+and a browser that is logged in at one process must be logged in at all of them. So the first
+process stores its secrets in the database. Each other process replaces its own secrets by the
+stored ones when it starts.
 """
 
 from pathlib import Path
@@ -23,13 +24,14 @@ SHARED = (
     "web_session_secret",
     "webhooks",
 )
-"""The secrets of the bot. A secret of a single program, such as ``mcp_token``, is not shared."""
+"""The names of the secrets that all processes of the bot share. A secret that only one program on
+one machine uses, such as ``mcp_token``, is not shared."""
 
 
 async def share_secrets(data: Path, documents: DatabaseDocuments) -> None:
-    """Make the secrets of a data folder the same as those of the database. A secret that the
-    database does not have yet is stored there. Call this before the secrets are used. Raises
-    `DocumentError` and `OSError`."""
+    """Replace the secrets of a data folder by those in the database. A secret that the database
+    does not have yet is copied from the data folder to the database. Call this before the secrets
+    are used. Raises `DocumentError` and `OSError`."""
     secrets = documents.with_secrets((f"{FOLDER}/*",))
     for name in SHARED:
         document = f"{FOLDER}/{name}"
@@ -39,7 +41,7 @@ async def share_secrets(data: Path, documents: DatabaseDocuments) -> None:
             try:
                 await secrets.write(document, own, expected=None)
             except DocumentConflict:
-                found = await secrets.read(document)  # Another process was first.
+                found = await secrets.read(document)  # Another process has just stored its secret.
                 if found is None:
                     raise DocumentError(f"{document} was removed while it was read") from None
             else:

@@ -13,7 +13,8 @@ _NEEDED = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 
 @asynccontextmanager
 async def open_tracing(settings: TraceSettings) -> AsyncIterator[Tracer]:
-    """Open the tracer. Raises `SettingsError` if its packages are not installed."""
+    """Open the tracer. Raises `SettingsError` if tracing is switched on and its packages are not
+    installed."""
     if not settings.enabled:
         yield NO_TRACER
         return
@@ -22,7 +23,7 @@ async def open_tracing(settings: TraceSettings) -> AsyncIterator[Tracer]:
             "NEKRO_TRACES__ENABLED is true, but OpenTelemetry is not installed: "
             "pip install 'nekro-core[otel]'"
         )
-    # Only a bot that traces imports OpenTelemetry.
+    # Import OpenTelemetry only if tracing is switched on: importing it takes time at each start.
     from nekro_core.system.telemetry.otel_tracer import open_tracer  # noqa: PLC0415
 
     async with open_tracer(settings.content) as tracer:

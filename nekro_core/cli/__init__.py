@@ -68,8 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.command == "run":
         # Switch the garbage collector off during the start. It would take half a second, because it
-        # checks all imported objects, which are never freed. The server enables it again when the
-        # bot is ready to answer.
+        # looks at all imported objects again and again, although none of them is ever freed. The
+        # server enables it again when the bot is ready to answer.
         gc.disable()
         from nekro_core.app.server import run  # noqa: PLC0415 - imports the web server
 
@@ -136,7 +136,8 @@ def _add_upgrade(upgrade: argparse.ArgumentParser) -> None:
         metavar="S",
         help="how soon the new one must answer; 60 s and three times what its migration took",
     )
-    # The old version asks the new one with this to migrate a copy of the database.
+    # The version that runs calls the new version with this option, to try the migration on a copy
+    # of the database.
     upgrade.add_argument("--check-database", action="store_true", help=argparse.SUPPRESS)
 
 

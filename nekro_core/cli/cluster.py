@@ -1,5 +1,5 @@
-"""Implements ``nekro cluster credentials``: writes a configuration for nats-server with a user for
-each role, and prints the addresses with which the processes reach it."""
+"""Implements ``nekro cluster credentials``: writes a configuration for nats-server that has one
+user for each role, and prints the URL with which the processes of each role connect."""
 
 import argparse
 import sys
@@ -14,7 +14,7 @@ from nekro_core.cluster.credentials import (
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Write the file that the command line names."""
+    """Write the configuration to the file that the command line names. Returns the exit status."""
     if bool(options.certificate) != bool(options.key):
         print("--certificate and --key belong together: give both or none", file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""Lets a worker send through the accounts that gateways hold."""
+"""Lets a worker send messages through the platform accounts to which gateways are connected."""
 
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
@@ -45,20 +45,21 @@ from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.store import Ownership
 
 _ASK_S = 10.0
-"""Time limit in seconds for asking what a chat's messages can carry."""
+"""Time limit in seconds for asking a gateway what messages to a chat can carry."""
 _SPARE_S = 5.0
-"""How much longer than the gateway a worker waits for a platform call, in seconds."""
+"""The gateway limits the time of a platform call. The worker waits this many seconds longer for the
+gateway's answer, so that it learns the outcome of a call that ran out of time."""
 _NOT_MADE = (NobodyServes, ServerBusy)
-"""Errors after which a call was certainly not made, and can be made later."""
+"""Errors after which the platform call was certainly not made. The call can be made later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayLink:
-    """What reaches the gateways.
+    """The objects through which a worker reaches the gateways.
 
     Attributes:
-        calls: Carries the requests.
-        objects: Carries the media.
+        calls: Carries the requests to the gateways.
+        objects: Carries the media of outgoing messages.
         partitions: The number of partitions of the cluster.
         ownership: Returns this worker's ownership of a partition; None if it does not own it.
         settings: The time limits of platform calls.
@@ -89,7 +90,8 @@ class GatewayLink:
 
 
 class AccountCaller:
-    """Implements `Adapter` for one adapter of the gateways. `RemoteAccounts` makes it."""
+    """Implements `Adapter` in a worker: each call goes to the gateway whose adapter of the same
+    name holds the chat's account. `RemoteAccounts` makes one caller for each adapter."""
 
     def __init__(self, name: str, link: GatewayLink, chats: dict[ChatKey, RemoteChat]) -> None:
         self.name = name
@@ -97,14 +99,15 @@ class AccountCaller:
         self._chats = chats
 
     def capabilities(self, chat_key: ChatKey) -> Capabilities:
-        """See `Adapter.capabilities`. For a chat that was not prepared, a call carries nothing."""
+        """See `Adapter.capabilities`. For a chat that `RemoteAccounts.prepare` has not prepared, no
+        segment can be sent."""
         known = self._chats.get(chat_key)
         if known is None:
             return Capabilities(inline=frozenset(), alone=frozenset())
         return known.can.capabilities()
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """See `Adapter.send`. The gateway stores the outcome too."""
+        """See `Adapter.send`. The gateway too stores the outcome in the call's row."""
 
         def request(owned: Ownership, data: DeliveryData) -> AccountRequest:
             return SendRequest(owned.partition, owned.epoch, data)
@@ -130,7 +133,7 @@ class AccountCaller:
         unclear: DeliveryState = DeliveryState.UNKNOWN,
     ) -> Receipt:
         """Have the gateway make one platform call. Never raises for a failure. ``unclear`` is the
-        state if nobody knows whether the call was made."""
+        state of the receipt if it is not known whether the call was made."""
         owned = self._link.owned(delivery.chat_key)
         if owned is None:
             return _receipt(DeliveryState.PENDING, "another worker owns this chat now")
@@ -164,7 +167,8 @@ class AccountCaller:
     async def _show(
         self, chat_key: ChatKey, request: Callable[[Ownership], AccountRequest]
     ) -> None:
-        """Have the gateway show something. Raises `SignRefused` and `ClusterError`."""
+        """Have the gateway show that the bot is typing, or add a reaction. Raises `SignRefused` and
+        `ClusterError`."""
         owned = self._link.owned(chat_key)
         if owned is None:
             raise ClusterUnavailable("another worker owns this chat now")
@@ -191,7 +195,7 @@ class _Edits(AccountCaller):
 class _Confirms(AccountCaller):
     async def confirm(self, doubt: UncertainDelivery) -> Receipt:
         """See `SupportsConfirmation.confirm`. While the gateway cannot be asked, the state is
-        ``pending``: ``unknown`` would mean that nobody can ever tell."""
+        ``pending``: ``unknown`` would mean that the outcome can never be found out."""
 
         def request(owned: Ownership, data: DeliveryData) -> AccountRequest:
             return ConfirmRequest(
@@ -228,7 +232,8 @@ def _caller_class(
     types: bool,
     reacts: bool,
 ) -> type[AccountCaller]:
-    """Return the class of a caller that supports what its adapter supports."""
+    """Return a class that implements, besides `Adapter`, only those protocols that the gateway's
+    adapter implements too. The core tests with `isinstance` what an adapter supports."""
     parts = zip((_Edits, _Confirms, _Types, _Reacts), (edits, confirms, types, reacts), strict=True)
     bases = tuple(part for part, there in parts if there)
     return type("AccountCaller", bases or (AccountCaller,), {})
@@ -237,7 +242,7 @@ def _caller_class(
 class RemoteAccounts:
     """Puts the adapters of the gateways into a worker's mapping of adapters.
 
-    An adapter is in it once a chat of it was prepared.
+    The mapping gets an adapter when `prepare` is called for the first chat of this adapter.
     """
 
     def __init__(self, link: GatewayLink, adapters: MutableMapping[str, Adapter]) -> None:
@@ -246,8 +251,8 @@ class RemoteAccounts:
         self._chats: dict[ChatKey, RemoteChat] = {}
 
     async def prepare(self, chat_key: ChatKey, *, again: bool = False) -> None:
-        """Ask the gateway what messages to a chat can carry. With ``again``, ask even if it is
-        known. Raises `ClusterError`."""
+        """Ask the gateway what messages to a chat can carry. With ``again``, ask even if an earlier
+        answer is known. Raises `ClusterError`."""
         if chat_key in self._chats and not again:
             return
         answer = await self._link.ask(chat_key, RemoteChatRequest(str(chat_key)), within_s=_ASK_S)
@@ -263,8 +268,9 @@ class RemoteAccounts:
                 raise ClusterUnavailable("the gateway answers another question")
 
     def forget(self, partition: int) -> None:
-        """Forget what is known of the chats of a partition. Called when the partition is given
-        up, so that the memory holds only own chats."""
+        """Forget the gateway's answers about the chats of a partition. Called when this worker
+        gives the partition up, so that the answers for other workers' chats do not fill the
+        memory."""
         for chat_key in [*self._chats]:
             if partition_of(chat_key, self._link.partitions) == partition:
                 del self._chats[chat_key]

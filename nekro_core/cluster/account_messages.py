@@ -1,6 +1,7 @@
 """Defines the requests that a worker sends to the gateway of an account, and their answers.
 
-They are JSON. A gateway does not trust them, because a worker's credentials may be stolen.
+Requests and answers are JSON. A gateway does not trust a request, because its sender may have
+stolen a worker's credentials.
 """
 
 from collections.abc import Callable
@@ -21,18 +22,20 @@ from nekro_core.delivery.settings import DeliverySettings
 
 
 def account_name(instance: str) -> str:
-    """Return the name under which a gateway serves an account."""
+    """Return the name for `CallCarrier` under which a gateway serves the account of an instance."""
     return f"account.{instance}"
 
 
 def call_seconds(settings: DeliverySettings, segments: Segments) -> float:
-    """Return the time limit of a platform call in seconds. It is longer for large media."""
+    """Return the time limit of a platform call in seconds. It is longer for large media, and at
+    most `LONGEST_CALL_S`."""
     seconds = settings.call_s + media_bytes(segments) // settings.call_bytes_s
     return min(seconds, LONGEST_CALL_S)
 
 
 class DeliveryData(msgspec.Struct, frozen=True):
-    """A `Delivery`, as it is sent. The paths of its media are names of objects."""
+    """The fields of a `Delivery`, in the form in which a worker sends them to a gateway. In place
+    of a path, each medium has the name of an object in the object store."""
 
     delivery_id: str
     chat_key: str
@@ -41,11 +44,13 @@ class DeliveryData(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, delivery: Delivery, segments: Segments) -> "DeliveryData":
-        """Return the data of a delivery, with other segments."""
+        """Return the data of a delivery. ``segments`` replace its own; their media have names of
+        objects."""
         return cls(delivery.delivery_id, str(delivery.chat_key), segments, delivery.run_id)
 
     def delivery(self, segments: Segments) -> Delivery:
-        """Return the delivery, with other segments. Raises `ChatKeyError`."""
+        """Return the delivery. ``segments`` replace those of the data; their media have paths of
+        this machine. Raises `ChatKeyError`."""
         return Delivery(
             delivery_id=self.delivery_id,
             chat_key=ChatKey.parse(self.chat_key),
@@ -72,7 +77,7 @@ class EditRequest(msgspec.Struct, frozen=True, tag="edit"):
 
 
 class ConfirmRequest(msgspec.Struct, frozen=True, tag="confirm"):
-    """Ask the platform for the outcome of a call."""
+    """Ask the platform for the outcome of an earlier call."""
 
     partition: int
     epoch: int
@@ -82,7 +87,7 @@ class ConfirmRequest(msgspec.Struct, frozen=True, tag="confirm"):
     taken: frozenset[str]
 
     def doubt(self, delivery: Delivery) -> UncertainDelivery:
-        """Return what the adapter is asked."""
+        """Return the question to the adapter about ``delivery``."""
         return UncertainDelivery(
             delivery=delivery, since=self.since, before=self.before, taken=self.taken
         )
@@ -114,21 +119,21 @@ class RemoteChatRequest(msgspec.Struct, frozen=True, tag="chat"):
 
 
 OwnerRequest = SendRequest | EditRequest | ConfirmRequest | TypingRequest | ReactRequest
-"""The requests that only the owner of the chat's partition may make."""
+"""The requests that a gateway accepts only from the worker that owns the chat's partition."""
 AccountRequest = OwnerRequest | RemoteChatRequest
 
 
 class RemoteChat(msgspec.Struct, frozen=True):
-    """What a worker must know of a chat before it can send to it.
+    """What a worker must know about a chat before it can send messages to the chat.
 
     Attributes:
-        adapter: The adapter's name.
-        edits: Whether it is `SupportsEditing`.
-        confirms: Whether it is `SupportsConfirmation`.
-        types: Whether it is `SupportsTyping`.
-        reacts: Whether it is `SupportsReactions`.
-        own: The bot's own accounts in the chat.
-        can: What one call carries.
+        adapter: The name of the gateway's adapter that serves the chat.
+        edits: Whether the adapter implements `SupportsEditing`.
+        confirms: Whether the adapter implements `SupportsConfirmation`.
+        types: Whether the adapter implements `SupportsTyping`.
+        reacts: Whether the adapter implements `SupportsReactions`.
+        own: The platform ids of the bot's own accounts in the chat.
+        can: What one message to the chat can carry.
     """
 
     adapter: str
@@ -141,8 +146,10 @@ class RemoteChat(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """The gateway refuses a request. ``lost`` means that the request's epoch is an old one,
-    ``sign`` that the platform refuses a `SignRefused` for good."""
+    """The gateway refuses a request. ``lost`` means that the request's epoch is not the current
+    one: another worker owns the partition now. ``sign`` means that the adapter raised
+    `SignRefused`: the platform refuses the typing state or the reaction, and would refuse it
+    again."""
 
     reason: str
     lost: bool = False

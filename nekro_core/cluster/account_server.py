@@ -1,7 +1,7 @@
-"""Lets workers use the accounts that this gateway holds.
+"""Lets workers use the platform accounts to which this gateway is connected.
 
-A gateway does not trust a worker. It checks that the worker owns the chat's partition, and makes
-each platform call for a stored row only, once.
+A gateway does not trust a worker. It checks that the worker owns the chat's partition, and sends a
+message only if the database has a row for it whose call was not made yet.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -53,7 +53,7 @@ from nekro_core.store.values import DeliveryRow
 from nekro_core.system.errors import NekroError
 
 _LAST_WORDS_S = 5.0
-"""Maximum time in seconds in which the outcome of a cancelled call is stored."""
+"""After a call was cancelled, its outcome must be stored within this many seconds."""
 _OPEN = frozenset({DeliveryState.PENDING, DeliveryState.SENDING})
 """States of a row whose call may be made."""
 _CAN_ASK = _OPEN | {DeliveryState.UNKNOWN, DeliveryState.SENT}
@@ -61,7 +61,7 @@ _CAN_ASK = _OPEN | {DeliveryState.UNKNOWN, DeliveryState.SENT}
 
 
 class _NotAllowed(NekroError):
-    """A request is refused. The text says why."""
+    """A worker's request is refused. The text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +69,15 @@ class AccountServer:
     """Serves the accounts of one gateway.
 
     Attributes:
-        name: The name of this gateway, for people.
-        leases: Makes sure that one gateway serves an account.
+        name: The name of this gateway. Errors of other processes show it to people.
+        leases: Makes sure that at most one gateway serves an account.
         calls: Carries the requests.
-        objects: Has the media of outgoing messages.
+        objects: The object store, in which workers put the media of outgoing messages.
         store: The database, which the workers use too.
-        adapters: The adapters by their names; read for each request.
+        adapters: The adapters by their names. The mapping is read for each request, so adapters may
+            be added later.
         partitions: The number of partitions of the cluster.
-        scratch: A folder for media while they are sent.
+        scratch: The folder in which media lie while they are sent.
         settings: The time limits of platform calls.
     """
 
@@ -95,7 +96,8 @@ class AccountServer:
     @asynccontextmanager
     async def serve(self, instance: str) -> AsyncIterator[None]:
         """Serve the account of an instance until the block ends. Raises `LeaseTaken` if another
-        gateway serves it, and `LeaseLost` if another one took it, after this one was stopped."""
+        gateway serves the account. Raises `LeaseLost` if another gateway took the account over,
+        because this process was suspended for too long."""
 
         async def handle(request: bytes) -> bytes:
             return encode(await self._handle(instance, request))
@@ -152,7 +154,8 @@ class AccountServer:
         delivery_id = request.delivery.delivery_id
         if delivery_id in self._under_way:
             raise _NotAllowed(f"delivery {delivery_id[:40]!r} is being sent now")
-        # Before the row is read: another request could decide it between the read and the call.
+        # Do this before the row is read. Otherwise another request for this delivery could make the
+        # call between this read and this call, and the message would be sent twice.
         self._under_way.add(delivery_id)
         try:
             row = await self._row(request.delivery, chat_key, _OPEN)
@@ -193,7 +196,8 @@ class AccountServer:
         if not isinstance(adapter, SupportsConfirmation):
             raise _NotAllowed(f"{adapter.name} cannot be asked about a message")
         await self._require_owner(self._ownership(request, chat_key))
-        # Some adapters repeat the call with its id, so the row must be one that may be sent.
+        # Some adapters ask by making the call again with the same id, which sends the message if it
+        # had not arrived. So the row must have a state in which it may be sent.
         row = await self._row(request.delivery, chat_key, _CAN_ASK)
         if row.state is DeliveryState.SENT:
             return Receipt(state=row.state, message_id=row.message_id)
@@ -228,8 +232,8 @@ class AccountServer:
     async def _call(
         self, data: DeliveryData, call: Callable[[Delivery], Awaitable[Receipt]]
     ) -> Receipt:
-        """Make one call of the adapter, with the media on this machine. An error of the adapter or
-        a time-out becomes ``unknown``."""
+        """Fetch the media to this machine and make one call of the adapter. An error of the adapter
+        or a time-out becomes ``unknown``."""
         async with downloaded(self.objects, data.segments, self.scratch) as segments:
             delivery = data.delivery(segments)
             longest = call_seconds(self.settings, segments)
@@ -244,8 +248,9 @@ class AccountServer:
             return Receipt(state=DeliveryState.UNKNOWN, reason=reason)
 
     async def _decide(self, row: DeliveryRow, receipt: Receipt) -> None:
-        """Store the outcome. It is stored whoever owns the partition now, because the call was
-        made. If it cannot be stored, the row stays ``sending`` and its owner asks the platform."""
+        """Store the outcome of a call. It is stored even if the partition has another owner by now,
+        because the call was made. If the store fails, the row stays ``sending``, and the chat's
+        owner must ask the platform for the outcome."""
         try:
             await self.store.deliveries.mark(
                 row, receipt.state, message_id=receipt.message_id, reason=receipt.reason

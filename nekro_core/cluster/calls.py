@@ -1,35 +1,39 @@
-"""Defines calls from one process of the cluster to another: a request as bytes, and an answer."""
+"""Defines calls from one process of the cluster to another. The request and the answer are
+bytes."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 CALL_BYTES = 768 * 1024
-"""Maximum size of a request or an answer in bytes. NATS takes 1 MiB in one message. Media are not
-part of a call; the object store carries them."""
+"""Maximum size of a request or an answer in bytes. A NATS message has at most 1 MiB by default.
+Media are not part of a call; the object store carries them."""
 CALLS_AT_ONCE = 256
-"""Maximum number of calls that one server handles at a time. Further ones are refused."""
+"""Maximum number of calls to one name that a process handles at a time. Further calls are
+refused."""
 LONGEST_CALL_S = 600.0
-"""Upper bound of the time limit of a call, in seconds. A large file needs some minutes."""
+"""Maximum time limit of a call, in seconds. Sending a large file to a platform takes some
+minutes."""
 CALL_NAME_LENGTH = 200
-"""Maximum number of characters of a name."""
+"""Maximum number of characters of the name to which a call goes."""
 
 CallHandler = Callable[[bytes], Awaitable[bytes]]
 """Handles a call. The request comes from another process and is not trusted: decode it as data. If
-it raises a `NekroError`, the caller gets the error's text. Of any other error, the caller only
-learns that there was one."""
+the handler raises a `NekroError`, the caller gets the error's text. If it raises another error, the
+caller learns only that the call failed."""
 
 
 class CallCarrier(Protocol):
     """Carries calls between the processes of the cluster."""
 
     def serve(self, name: str, handler: CallHandler) -> AbstractAsyncContextManager[None]:
-        """Answer the calls to a name until the block ends. Then calls under way are cancelled.
+        """Answer the calls to a name until the block ends. Calls that are being handled at its end
+        are cancelled.
 
         Args:
-            name: Any text of 1 to 200 characters. If several processes serve one name, each call
-                goes to one of them.
-            handler: Handles one call. It is cancelled if the caller stops waiting.
+            name: Any text of 1 to 200 characters. If several processes serve the same name, each
+                call goes to one of these processes.
+            handler: Handles one call. Its task is cancelled if the caller stops waiting.
 
         Raises:
             ValueError: The name is too long, or this process serves it already.
@@ -38,19 +42,22 @@ class CallCarrier(Protocol):
     async def call(self, name: str, request: bytes, *, within_s: float) -> bytes:
         """Call a name and return the answer.
 
-        If the caller is cancelled or the time is over, the other side is told and cancels the call.
+        If the caller is cancelled or the time limit is reached, the process that handles the call
+        is told to cancel it.
 
         Args:
-            name: The name.
-            request: At most 768 KiB.
+            name: The name that the called process serves.
+            request: The request, at most 768 KiB.
             within_s: The time limit in seconds.
 
         Raises:
             NobodyServes: No process serves the name. The call was not made.
-            ServerBusy: The server has too many calls. The call was not made.
-            CallTooLarge: The request is too large and was not sent, or the answer was too large.
+            ServerBusy: The process that serves the name handles too many calls. The call was not
+                made.
+            CallTooLarge: The request is too large and was not sent. Or the call was made, and its
+                answer is too large to be sent.
             CallTimedOut: There was no answer in time. The call may have been made.
-            CallFailed: The other side failed. The text is its error.
+            CallFailed: The handler raised an error. The text is the error's text.
             ClusterUnavailable: The connection is down. The call may have been made.
             ValueError: The name or the time limit is not allowed.
         """

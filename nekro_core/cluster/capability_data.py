@@ -1,4 +1,4 @@
-"""Turns the capabilities of an adapter into data, and back."""
+"""Turns the capabilities of an adapter into data that a gateway can send to a worker, and back."""
 
 from collections.abc import Callable
 
@@ -18,16 +18,18 @@ _MEASURES: dict[str, Callable[[str], int]] = {
     "utf16": lambda text: len(text.encode("utf-16-le")) // 2,
     "utf8": lambda text: len(text.encode()),
 }
-"""The ways in which platforms count the characters of a text, by name."""
+"""The functions with which platforms measure the length of a text, by name."""
 _SAMPLES = ("", "a", "é", "字", "😀", "a字😀")
 
 
 class CannotBeSent(ClusterError):
-    """A value of an adapter cannot be sent to another process."""
+    """A capability of an adapter cannot be sent to another process, or the other process does not
+    know it."""
 
 
 class CapabilityData(msgspec.Struct, frozen=True, kw_only=True):
-    """`Capabilities`, as they are sent: a type is its name, and so is a way to count."""
+    """The fields of `Capabilities`, in the form in which they are sent. Segment types and the
+    function that measures texts are given by their names."""
 
     inline: frozenset[str]
     alone: frozenset[str]
@@ -46,7 +48,7 @@ class CapabilityData(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, can: Capabilities) -> "CapabilityData":
-        """Return the data of capabilities. Raises `CannotBeSent`."""
+        """Return the data for an adapter's capabilities. Raises `CannotBeSent`."""
         return cls(
             inline=frozenset(each.__name__ for each in can.inline),
             alone=frozenset(each.__name__ for each in can.alone),
@@ -88,7 +90,8 @@ class CapabilityData(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _measure_name(measure: Callable[[str], int]) -> str:
-    """Return the name of a way to count, which samples show."""
+    """Return the name of a function that measures texts. A function that is not in `_MEASURES` is
+    recognized by its results for some sample texts."""
     for name, known in _MEASURES.items():
         if measure is known or all(measure(text) == known(text) for text in _SAMPLES):
             return name

@@ -24,13 +24,15 @@ _MOST_MEDIA = 200
 
 
 class MediaNotCarried(NekroError):
-    """A medium of a delivery is not in the object store, or the request names it wrongly."""
+    """A medium of a delivery cannot be fetched: its path in the request is not the name of an
+    outgoing object, or the delivery has too many media."""
 
 
 @asynccontextmanager
 async def uploaded(objects: ObjectStore, segments: Segments) -> AsyncIterator[Segments]:
-    """Put the files of all media into the object store until the block ends. Yields the segments
-    with names of objects in place of paths. Raises `ClusterError` and `OSError`."""
+    """Put the files of all media into the object store. They are deleted from it when the block
+    ends. Yields the segments with names of objects in place of paths. Raises `ClusterError` and
+    `OSError`."""
     folder, names = f"{_FOLDER}/{uuid.uuid4().hex}", list[str]()
 
     async def put(media: Media) -> Media:
@@ -55,9 +57,10 @@ async def uploaded(objects: ObjectStore, segments: Segments) -> AsyncIterator[Se
 async def downloaded(
     objects: ObjectStore, segments: Segments, scratch: Path
 ) -> AsyncIterator[Segments]:
-    """Fetch the files of all media into a folder until the block ends. Yields the segments with
-    their paths. A path in the request that is not the name of an outgoing object is refused, so
-    that nobody can have a file of this machine sent. Raises `MediaNotCarried`, `ClusterError` and
+    """Fetch the files of all media from the object store into a new folder in ``scratch``. The
+    files are deleted when the block ends. Yields the segments with the paths of these files. A path
+    in the request that is not the name of an outgoing object is refused. Otherwise a worker could
+    have any file of this machine sent to a chat. Raises `MediaNotCarried`, `ClusterError` and
     `OSError`."""
     folder, fetched = scratch / uuid.uuid4().hex, list[Path]()
 
@@ -87,7 +90,7 @@ async def downloaded(
 
 
 async def _with_media(segments: Segments, change: Callable[[Media], Awaitable[Media]]) -> Segments:
-    """Return the segments with each medium that has a path changed."""
+    """Return the segments after applying ``change`` to each medium that has a path."""
     return tuple([await _changed(segment, change) for segment in segments])
 
 

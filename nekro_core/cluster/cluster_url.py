@@ -37,14 +37,14 @@ class ClusterUrl:
 def read_cluster_url(text: str) -> ClusterUrl:
     """Check the address of the NATS servers.
 
-    Whoever reaches NATS can speak as the bot. So a server that is not on this machine must ask for
-    a user and a password, and the connection to it must be encrypted.
+    Everybody who can connect to NATS can make the bot send messages. So the URL of a server on
+    another machine must have a user and a password, and the connection must be encrypted.
 
     Args:
         text: One URL, or several separated by commas. The scheme is ``nats`` or ``tls``.
 
     Raises:
-        ClusterMisconfigured: The text is not such a URL, or a server elsewhere would be reached
+        ClusterMisconfigured: The text is not such a URL, or it names a server on another machine
             without a password or without TLS. The error's text does not contain the password.
     """
     urls = [each.strip() for each in text.split(",") if each.strip()]
@@ -86,7 +86,7 @@ def _checked(url: str) -> str:
 
 
 def _with_ports(urls: Sequence[str]) -> tuple[str, ...]:
-    """Return the URLs, each with its port."""
+    """Return the URLs. A URL without a port gets the default port of NATS."""
     return tuple(url if urlsplit(url).port else f"{url.rstrip('/')}:{_PORT}" for url in urls)
 
 

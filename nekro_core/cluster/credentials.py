@@ -1,7 +1,7 @@
-"""Writes a configuration of nats-server with a user for each role.
+"""Writes a configuration file for nats-server that has one user for each role of a process.
 
-A user may send and receive only what its role needs. docs/cluster.md says what a thief of a
-worker's password can do, and what not; a test tries it.
+A user may send and receive only on the subjects that its role needs. docs/cluster.md lists what
+somebody who has stolen a worker's password can and cannot do; a test tries each point.
 """
 
 import json
@@ -30,11 +30,11 @@ _OBJECTS = f"OBJ_{OBJECT_BUCKET}"
 
 
 class CredentialsExist(NekroError):
-    """The file exists already, and would be overwritten."""
+    """The file for the configuration exists already. It is not overwritten."""
 
 
 class ClusterRole(StrEnum):
-    """What a process of the cluster does."""
+    """The role of a process of the cluster: a gateway connects to platforms, a worker answers."""
 
     GATEWAY = "gateway"
     WORKER = "worker"
@@ -42,7 +42,7 @@ class ClusterRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SubjectPermissions:
-    """The subjects that a user may send to and receive from.
+    """The NATS subjects to which a user may send and from which the user may receive.
 
     Attributes:
         publish: Subjects to send to.
@@ -58,7 +58,8 @@ _OF_ALL = (
     f"$JS.API.STREAM.INFO.{PARTITION_STREAM}",
     f"$JS.API.CONSUMER.LIST.{PARTITION_STREAM}",
     f"{PARTITION_SUBJECT}.*",
-    # The object store: its stream, reading its chunks with a consumer, and its objects.
+    # The object store: information about its stream, consumers that read the chunks of an object,
+    # and the objects themselves.
     "$JS.API.STREAM.NAMES",
     f"$JS.API.STREAM.INFO.{_OBJECTS}",
     f"$JS.API.STREAM.PURGE.{_OBJECTS}",
@@ -102,13 +103,14 @@ PERMISSIONS: Mapping[ClusterRole, SubjectPermissions] = {
         subscribe=(f"_INBOX_{ClusterRole.WORKER}.>",),
     ),
 }
-"""The permissions of each role. A gateway makes the streams, so that a worker needs no right to
-change them."""
+"""The permissions of each role. The gateways make the streams of the partitions, leases and
+objects, so that a worker needs no permission to make these streams or to change their
+configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterCredentials:
-    """The passwords of the roles, and the server's configuration that has them."""
+    """The passwords of the roles. Writes the configuration of nats-server that contains them."""
 
     passwords: Mapping[ClusterRole, str]
 
@@ -133,8 +135,8 @@ class ClusterCredentials:
             certificate: The file of the server's certificate; empty for a server without TLS, which
                 only processes of the same machine should reach.
             key: The file of the certificate's private key.
-            host: The address on which the server listens; empty for all with TLS, and for
-                127.0.0.1 without.
+            host: The address on which the server listens. If it is empty, a server with TLS listens
+                on all addresses, and a server without TLS on 127.0.0.1.
         """
         listen = host or ("0.0.0.0" if certificate else "127.0.0.1")  # noqa: S104 (with TLS only)
         lines = [

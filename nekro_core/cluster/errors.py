@@ -5,10 +5,10 @@
     NekroError
     └── ClusterError               the base class of these errors
         ├── ClusterMisconfigured   the address or the server does not fit; waiting does not help
-        ├── ClusterUnavailable     NATS does not answer now; nothing is known of the request
+        ├── ClusterUnavailable     NATS does not answer now; the request may have been carried out
         ├── LogFull                a partition's log takes no more items now
         ├── LeaseTaken             another process uses the name
-        ├── LeaseLost              another process has taken the name meanwhile
+        ├── LeaseLost              another process has taken the name from this one
         ├── ObjectMissing          the object store has no object of this name
         ├── ObjectTooLarge         an object is larger than the store accepts
         └── CallError              the base class of failed calls
@@ -16,7 +16,7 @@
             ├── CallTimedOut       no answer in time; the call may have been made
             ├── CallTooLarge       the request or the answer is too large
             ├── ServerBusy         the server has too many calls; this one was not made
-            └── CallFailed         the other side failed; the text says how
+            └── CallFailed         the handler of the call raised an error
 """
 
 from nekro_core.system.errors import NekroError
@@ -36,15 +36,16 @@ class ClusterUnavailable(ClusterError):
 
 
 class LogFull(ClusterError):
-    """The log has as many items as it may have. The item was not stored."""
+    """The log already holds its maximum number of items. The item was not stored."""
 
 
 class LeaseTaken(ClusterError):
-    """Another process uses the name. The text says which."""
+    """Another process holds the lease of the name. The text says which process."""
 
 
 class LeaseLost(ClusterError):
-    """Another process has taken the name, because this one was stopped for too long."""
+    """Another process has taken the lease, because this process was suspended for too long and did
+    not renew it."""
 
 
 class ObjectMissing(ClusterError):
@@ -68,13 +69,14 @@ class CallTimedOut(CallError):
 
 
 class CallTooLarge(CallError):
-    """The request or the answer is larger than a call may carry. A request that is too large was
-    not sent."""
+    """The request or the answer is larger than `CALL_BYTES`. A request that is too large was not
+    sent; if only the answer is too large, the call was made."""
 
 
 class ServerBusy(CallError):
-    """The server handles as many calls as it may. This call was not made."""
+    """The process that serves the name already handles its maximum number of calls. This call was
+    not made."""
 
 
 class CallFailed(CallError):
-    """The other side failed while it handled the call. The text is its error."""
+    """The handler of the call raised an error. The text is the error's text."""

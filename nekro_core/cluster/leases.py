@@ -1,4 +1,5 @@
-"""Makes sure that at most one process uses a name, such as an account of a platform."""
+"""Makes sure that at most one process at a time uses a name. A gateway, for example, holds the name
+of a platform account while it serves the account."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -8,19 +9,20 @@ from nekro_core.cluster.errors import LeaseTaken
 
 
 class Leases(Protocol):
-    """Names that one process at a time may use."""
+    """Gives each name to at most one process at a time."""
 
     def hold(self, name: str, holder: str) -> AbstractAsyncContextManager[None]:
         """Use a name until the block ends.
 
         Args:
             name: The name: 1 to 200 characters.
-            holder: Who uses it, for the error that another process gets.
+            holder: The name of this process. A process that is refused shows it in its error.
 
         Raises:
-            LeaseTaken: Another block uses the name; the text says who.
-            LeaseLost: Another process has taken the name, because this one was stopped for too
-                long. The block is cancelled before.
+            LeaseTaken: Another block, here or in another process, uses the name. The text names its
+                ``holder``.
+            LeaseLost: Another process has taken the name, because this process was suspended for
+                too long and did not renew the lease. The block was cancelled.
             ClusterUnavailable: NATS did not answer when the block began.
         """
 

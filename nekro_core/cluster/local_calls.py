@@ -1,4 +1,4 @@
-"""Implements calls inside one process."""
+"""Implements the cluster's calls inside one process, without NATS."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,7 +24,7 @@ from nekro_core.system.errors import NekroError
 
 
 class _Served:
-    """A handler, and the calls that it handles now."""
+    """A handler, and the cancel scopes of the calls that it handles now."""
 
     def __init__(self, handler: CallHandler) -> None:
         self.handler = handler

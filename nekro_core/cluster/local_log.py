@@ -22,13 +22,15 @@ from nekro_core.cluster.partition_log import (
 from nekro_core.store import Ownership, StoreError
 
 _KNOWN_S = 120.0
-"""How long an item's id is known, in seconds, as on NATS."""
+"""Seconds for which the log remembers an item's id, as on NATS. An item with a remembered id is not
+stored again."""
 _MOST_ITEMS = 100_000
 """Maximum number of items that wait in all partitions together."""
 _RELEASE_S = 2.0
-"""Maximum time in seconds for writing down that a partition was given up."""
+"""Time limit in seconds for storing that a partition was given up."""
 _AGAIN_S = 1.0
-"""Pause in seconds before work that returned or failed begins again."""
+"""If the work of a partition returns or fails, the partition gets an owner again after this many
+seconds."""
 
 
 @dataclass(slots=True)
@@ -39,7 +41,7 @@ class _Stored:
 
 @dataclass(slots=True, eq=False)
 class _Partition:
-    """The items of one partition that are not handled, and the partition's owner."""
+    """The items of one partition that were not handled yet, and the partition's owner."""
 
     number: int
     waiting: deque[_Stored] = field(default_factory=deque)
@@ -77,8 +79,8 @@ class _LocalPartition:
 
 
 class LocalPartitionLog:
-    """Implements `PartitionLog` for the workers of one process. What was not handled is lost with
-    the process; the rows that the items name are in the database."""
+    """Implements `PartitionLog` for the workers of one process. Items that were not handled are
+    lost when the process ends. The records that they name stay in the database."""
 
     def __init__(
         self,
@@ -137,7 +139,9 @@ class LocalPartitionLog:
             self._tell()
 
     def _share_out(self, worker: str, work: PartitionWork, tasks: TaskGroup) -> None:
-        """Take the partitions that fall to a worker and are free, and give up its others."""
+        """Take the partitions of a worker's share that have no owner, and give up the worker's
+        partitions outside of its share. Each worker's share is every n-th partition, for n
+        workers."""
         place, workers = self._workers.index(worker), len(self._workers)
         for partition in self._partitions:
             falls_to_worker = partition.number % workers == place
@@ -172,10 +176,11 @@ class LocalPartitionLog:
         try:
             await self._book.release(ownership)
         except (StoreError, ClusterError) as error:
-            # The next owner's number is greater anyway.
+            # This does no harm: the next owner gets a greater epoch, and then writes with this one
+            # are refused.
             logger.debug("{} was not released: {}", ownership, error)
 
     def _tell(self) -> None:
-        """Wake all workers, so that they look at their shares."""
+        """Wake all workers, so that they compare their partitions with their shares again."""
         self._changed.set()
         self._changed = anyio.Event()

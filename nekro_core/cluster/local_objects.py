@@ -10,7 +10,8 @@ from nekro_core.cluster.errors import ObjectMissing, ObjectTooLarge
 from nekro_core.cluster.objects import OBJECT_BYTES, check_object_name
 
 _UNFINISHED = ".unfinished"
-"""The folder of files that are being written. No object's name begins with a dot."""
+"""The folder of files that are being written. It cannot be an object, because no name of an object
+begins with a dot."""
 
 
 class LocalObjects:
@@ -75,8 +76,9 @@ class LocalObjects:
 
 
 def _copy_whole(source: Path, target: Path, beside: Path) -> int:
-    """Copy a file so that the target has its old content or all of the new one. ``beside`` is a
-    folder on the target's disk. Returns the size."""
+    """Copy a file so that the target has its old content or all of the new one. The copy is first
+    written into the folder ``beside``, which must be on the target's file system. Returns the size
+    in bytes."""
     beside.mkdir(parents=True, exist_ok=True, mode=0o700)
     unfinished = beside / f".{uuid.uuid4().hex}.new"
     try:

@@ -1,7 +1,8 @@
 """Implements calls between processes on NATS.
 
-A call is a NATS request. Its headers have an id and the time limit. If the caller stops waiting, it
-sends the id to a second subject, and the server cancels the call.
+A call is a NATS request. Its headers have the call's id and time limit. If the caller stops waiting
+for the answer, it sends the id to a second subject, and the process that handles the call cancels
+it.
 """
 
 import uuid
@@ -40,7 +41,8 @@ _ID = "Nekro-Call"
 _WITHIN = "Nekro-Within"
 _ERROR = "Nekro-Error"
 _GROUP = "servers"
-"""The queue group of a name's servers. NATS gives each call to one member."""
+"""The queue group of the processes that serve a name. NATS gives each call to one member of the
+group."""
 _CANCEL_S = 1.0
 _ERRORS: Mapping[str, type[CallError]] = {
     "busy": ServerBusy,
@@ -72,7 +74,7 @@ class NatsCalls:
                 f"{CALL_SUBJECT}.{subject}", queue=_GROUP, cb=server.take_call
             )
             cancels = await client.subscribe(f"{CANCEL_SUBJECT}.{subject}", cb=server.cancel_call)
-            await client.flush()  # so that the server knows both before the block begins
+            await client.flush()  # so that NATS has both subscriptions before the block begins
             try:
                 yield
             finally:
@@ -112,7 +114,7 @@ class NatsCalls:
         raise _ERRORS.get(kind, CallFailed)(message.data.decode(errors="replace"))
 
     async def _cancel(self, subject: str, call_id: str) -> None:
-        """Tell the servers that nobody waits for a call any longer."""
+        """Tell the processes that serve the name that the caller no longer waits for the answer."""
         with anyio.move_on_after(_CANCEL_S, shield=True):
             try:
                 await self._connection.send(f"{CANCEL_SUBJECT}.{subject}", call_id.encode())
@@ -121,7 +123,7 @@ class NatsCalls:
 
 
 class _Server:
-    """Handles the calls to one name."""
+    """Handles the calls to one name that this process serves."""
 
     def __init__(
         self,
@@ -139,7 +141,8 @@ class _Server:
         self._scopes: dict[str, anyio.CancelScope] = {}
 
     async def take_call(self, message: Msg) -> None:
-        """Begin to handle a call. The subscription calls it; it does not wait for the handler."""
+        """Start a task that handles a call. NATS's client calls this method for each call that
+        arrives. It does not wait for the task."""
         if len(self._scopes) >= self._at_once:
             await self._respond(
                 message, f"{self._name} handles {self._at_once} calls already", "busy"
@@ -151,7 +154,7 @@ class _Server:
         self._tasks.start_soon(self._handle, message, call_id, scope, _seconds(headers))
 
     async def cancel_call(self, message: Msg) -> None:
-        """Cancel a call, if this process handles it."""
+        """Cancel the call whose id the message contains, if this process handles that call."""
         if scope := self._scopes.get(message.data.decode(errors="replace")):
             scope.cancel()
 
@@ -180,7 +183,7 @@ class _Server:
         return answer, ""
 
     async def _respond(self, message: Msg, answer: bytes | str, kind: str) -> None:
-        """Send an answer. If that is impossible, the caller's time limit ends the call."""
+        """Send an answer. If the answer cannot be sent, the caller waits until its time limit."""
         data = answer.encode() if isinstance(answer, str) else answer
         headers = {_ERROR: kind} if kind else None
         try:
@@ -190,7 +193,8 @@ class _Server:
 
 
 def _seconds(headers: Mapping[str, str]) -> float:
-    """Return the time limit that the caller wrote, within our own bound."""
+    """Return the time limit in seconds that the caller wrote into the headers. A missing, wrong or
+    too long one becomes `LONGEST_CALL_S`."""
     try:
         seconds = float(headers.get(_WITHIN, ""))
     except ValueError:

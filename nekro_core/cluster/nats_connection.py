@@ -1,7 +1,8 @@
 """Connects to NATS, and sends requests to JetStream's API.
 
-The requests are written as JSON, because the client library lacks fields that we need, such as
-``priority_policy``. See https://docs.nats.io/reference/reference-protocols/nats_api_reference.
+The requests to JetStream are written as JSON by hand, because the classes of the client library
+lack fields that we need, such as ``priority_policy``. See
+https://docs.nats.io/reference/reference-protocols/nats_api_reference.
 """
 
 import json
@@ -20,14 +21,15 @@ from nekro_core.cluster.cluster_url import ClusterUrl
 from nekro_core.cluster.errors import ClusterError, ClusterMisconfigured, ClusterUnavailable
 
 _VERSION = (2, 11)
-"""The oldest version of the server that has ``pinned_client``."""
+"""The oldest version of nats-server that has the priority policy ``pinned_client``."""
 _CONNECT_S = 10.0
-"""How long a start waits for the server, in seconds."""
+"""Maximum number of seconds that `NatsConnection.open` waits for a server."""
 _AGAIN_S = 0.5
-"""Pause in seconds between two attempts to connect."""
+"""Pause in seconds between two attempts to connect to a server."""
 _PING_S = 10
-"""Pause in seconds between two pings, after which a connection is known to be dead when two remain
-unanswered. A server that was stopped and not ended keeps its connections open."""
+"""Pause in seconds between two pings. When two pings remain unanswered, the client closes the
+connection and connects again. Without pings, the client would not notice a server that is
+suspended: such a server keeps its connections open."""
 _API_S = 5.0
 """Time limit of one request to JetStream's API, in seconds."""
 _CLOSE_S = 5.0
@@ -39,7 +41,8 @@ _NOT_FOUND = 404
 
 
 class JetStreamRefused(ClusterError):
-    """JetStream refused a request. ``code`` is its number, as in HTTP."""
+    """JetStream refused a request. ``code`` is the number in the refusal, with the meaning that it
+    has in HTTP."""
 
     def __init__(self, subject: str, error: Mapping[str, Any]) -> None:
         self.code = int(error.get("code", 0))
@@ -52,8 +55,8 @@ class JetStreamRefused(ClusterError):
 
 
 class NatsConnection:
-    """A connection to the cluster's NATS servers. Use `NatsConnection.open`. If it is lost, it is
-    made again; until then, requests fail with `ClusterUnavailable`."""
+    """A connection to the cluster's NATS servers. Use `NatsConnection.open`. If the connection is
+    lost, the client connects again. Until then, requests fail with `ClusterUnavailable`."""
 
     def __init__(self, client: Client, url: ClusterUrl) -> None:
         self.client = client
@@ -67,11 +70,11 @@ class NatsConnection:
         """Connect, and close the connection when the block ends.
 
         Args:
-            url: Where the servers are.
-            name: The name of this process, which the server shows.
-            role: ``gateway`` or ``worker``. Answers arrive on subjects of this role, so that a
-                worker cannot read what is answered to a gateway.
-            wait_s: How long to wait for a server, in seconds.
+            url: The addresses of the servers.
+            name: The name of this process. The server shows it in its list of connections.
+            role: ``gateway`` or ``worker``. Answers arrive on subjects with the role in their name,
+                so that a worker can be forbidden to read the answers to a gateway.
+            wait_s: Maximum number of seconds to wait for a server.
 
         Raises:
             ClusterMisconfigured: The server refuses the user, is too old or has no JetStream.
@@ -105,8 +108,9 @@ class NatsConnection:
                         ping_interval=_PING_S,
                         inbox_prefix=f"_INBOX_{role}",
                         tls=ssl.create_default_context() if url.encrypted else None,
-                        # Without this, a program between us and the server could say that the
-                        # server has no TLS, and would get the password.
+                        # Begin with TLS at once. Otherwise a program between us and the server
+                        # could answer in plain text that the server has no TLS, and would get the
+                        # password.
                         tls_handshake_first=url.encrypted,
                     )
             except (TimeoutError, OSError, nats.errors.Error) as error:
@@ -156,8 +160,8 @@ class NatsConnection:
             raise ClusterUnavailable(f"NATS at {self._url} did not answer: {error}") from error
 
     async def send(self, subject: str, data: bytes) -> None:
-        """Send a message without an answer. While the connection is down, the message waits, or it
-        is lost. Raises `ClusterUnavailable`."""
+        """Send a message that gets no answer. While the connection is down, the client keeps the
+        message and sends it later, or the message is lost. Raises `ClusterUnavailable`."""
         try:
             await self.client.publish(subject, data)
         except (nats.errors.Error, OSError) as error:
@@ -184,7 +188,7 @@ class NatsConnection:
 
 
 def _explained(url: ClusterUrl, problems: list[str], wait_s: float) -> ClusterError:
-    """Return the error of a failed attempt to connect."""
+    """Return the error for a failed attempt to connect, with what the operator should do."""
     text = next((each for each in problems if each), "no answer")
     if any("authorization" in each.lower() for each in problems):
         return ClusterMisconfigured(

@@ -1,7 +1,8 @@
 """Implements the partitions' log on NATS JetStream.
 
-One stream has a subject for each partition, and one durable consumer for each. JetStream stores the
-items, gives them out in order, and says who owns a partition (`nats_partition.py`).
+One stream holds the items of all partitions. It has one subject and one durable consumer for each
+partition. JetStream stores the items, gives the items of each partition out in order, and decides
+which worker owns a partition (`nats_partition.py`).
 """
 
 import json
@@ -41,7 +42,8 @@ from nekro_core.cluster.subjects import PARTITION_STREAM, PARTITION_SUBJECT
 from nekro_core.store import OwnershipLost
 
 _FULL = "maximum"
-"""A word of the descriptions with which JetStream refuses an item of a full stream."""
+"""A word in JetStream's error text (``maximum messages exceeded``) when it refuses an item because
+the stream is full."""
 
 
 class NatsPartitionLog:
@@ -70,19 +72,23 @@ class NatsPartitionLog:
         replicas: int = 1,
         make: bool = True,
     ) -> Self:
-        """Open the log, and make what is missing of the stream and its consumers.
+        """Open the log. If the stream or a consumer is missing, make it.
 
         Args:
             connection: The connection to NATS.
             book: Counts the changes of ownership.
             partitions: The number of partitions. It is fixed when the stream is made.
-            times: How long things of an ownership last.
-            replicas: On how many servers the stream is stored, when it is made.
-            make: Whether to make what is missing. A worker may not, so that its password does not
-                allow it to change the stream.
+            times: The times after which an owner counts as lost; the defaults of `OwnershipTimes`
+                if None.
+            replicas: The number of servers that store the stream. It counts only when the stream is
+                made.
+            make: Whether to make a stream or consumer that is missing. Workers pass False: a thief
+                of a worker's password must not be able to change the stream, so this password does
+                not allow making it.
 
         Raises:
-            ClusterMisconfigured: The stream has another number of partitions, or it is not ours.
+            ClusterMisconfigured: The stream has another number of partitions, or another program
+                made it.
             ClusterUnavailable: JetStream does not answer, or no gateway has made the stream.
         """
         check_partitions(partitions)
@@ -149,13 +155,13 @@ class NatsPartitionLog:
         return views
 
     async def claim(self, view: PartitionView) -> None:
-        """Publish an item that gives a partition an owner. However many workers do so, it is stored
-        once."""
+        """Publish an item without content. The worker that gets this item becomes the owner of the
+        partition. If several workers publish it, it is stored once, because its id is the same."""
         claim_id = f"claim.{view.partition}.{view.newest}"
         await self._append(view.partition, b"", {"Nats-Msg-Id": claim_id, CLAIM: "1"})
 
     def partition(self, number: int) -> AbstractAsyncContextManager[NatsPartition]:
-        """Open a partition, to own it."""
+        """Subscribe to a partition's consumer, so that this worker can become the owner."""
         return NatsPartition.open(self._connection, number, self._times)
 
     @property
@@ -179,7 +185,7 @@ class NatsPartitionLog:
 
 
 class _Owner:
-    """The partitions of one worker."""
+    """Takes and gives up the partitions of one worker."""
 
     def __init__(self, log: NatsPartitionLog, worker: str, work: PartitionWork) -> None:
         self._log = log
@@ -190,7 +196,10 @@ class _Owner:
         self.seeking: set[int] = set()
 
     async def look(self, views: list[PartitionView], workers: int) -> Sequence[int]:
-        """Give up what others should own, and return what to take. Raises `ClusterError`."""
+        """Give up the partitions that other workers should own, and return the partitions that this
+        worker should try to take. Also publish a claim (`NatsPartitionLog.claim`) to each wanted
+        partition that has no unhandled item, because a worker becomes the owner by getting an item.
+        Raises `ClusterError`."""
         change = self._share.decide(
             views,
             held=self._held,
@@ -206,7 +215,8 @@ class _Owner:
         return change.take
 
     async def take(self, number: int) -> None:
-        """Try to become the owner of a partition. If that succeeds, do its work."""
+        """Try to become the owner of a partition. If that succeeds, run the worker's work for this
+        partition until it ends or the partition is given up."""
         try:
             async with self._log.partition(number) as partition:
                 try:

@@ -24,7 +24,8 @@ from nekro_core.cluster.objects import OBJECT_BYTES, check_object_name
 from nekro_core.cluster.subjects import OBJECT_BUCKET
 
 _BYTES_S = 1024 * 1024
-"""An object may take so long that at least this many bytes arrive in a second, and 30 s more."""
+"""The lowest speed, in bytes per second, at which an object may be transferred. Its time limit is
+its size divided by this speed, plus `_LEAST_S`."""
 _LEAST_S = 30.0
 
 
@@ -44,7 +45,8 @@ class NatsObjects:
         most_bytes: int = OBJECT_BYTES,
         make: bool = True,
     ) -> Self:
-        """Open the bucket. With ``make``, make it if it is missing. Raises `ClusterUnavailable`."""
+        """Open the bucket that holds the objects. If it is missing and ``make`` is true, make it on
+        ``replicas`` servers. Raises `ClusterUnavailable`."""
         jetstream: JetStreamContext = connection.client.jetstream()
         try:
             try:

@@ -1,12 +1,14 @@
 """Owns one partition of the log on NATS.
 
 A worker asks the partition's consumer for an item. The consumer has the priority policy
-``pinned_client``: the first worker that gets an item is *pinned*, and the others get nothing until
-the pin is given up or was not renewed for ``pin_s``. See
-https://docs.nats.io/nats-concepts/jetstream/consumers and NATS's decision ADR-42.
+``pinned_client``: the first worker that gets an item is *pinned*, and the consumer gives nothing to
+the other workers until the pinned worker gives the pin up or has not renewed it for ``pin_s``
+seconds. The pinned worker is the owner. See https://docs.nats.io/nats-concepts/jetstream/consumers
+and NATS's decision ADR-42.
 
-At most one item is under way for each partition. With more, the items behind an unhandled one would
-come before it when another worker takes over.
+The consumer gives out the next item only when the earlier one is handled. If it gave out several
+items at a time and the owner ended, the next owner could get an unhandled item after later items of
+the partition.
 """
 
 import json
@@ -33,32 +35,39 @@ from nekro_core.store import Ownership, OwnershipLost, StoreError
 
 GROUP = "owner"
 CLAIM = "Nekro-Claim"
-"""Header of an item that only pins the worker that gets it, so that a partition without items has
-an owner too, which resumes the partition's turns."""
+"""Header of an item without content. The worker that gets the item is pinned, so it becomes the
+owner of a partition in which no other item waits. The partition needs an owner nevertheless, which
+resumes the turns that an earlier owner left unfinished."""
 _PIN = "Nats-Pin-Id"
 _STATUS = "Status"
 _PIN_LOST = "423"
 _NO_ITEM = ("404", "408")
 _AGAIN_S = 0.2
-"""Pause in seconds after NATS has refused a request for an item, for example while it stops."""
+"""Pause in seconds after NATS has refused a request for an item, for example because the server is
+stopping."""
 _HAND_OVER_S = 2.0
-"""Time limit in seconds for giving a partition up. After it, the pin runs out by itself."""
+"""Time limit in seconds for giving a partition up. If NATS did not answer by then, the worker loses
+the pin because it renews it no longer."""
 _SPARE_S = 1.0
-"""How much longer than asked for an answer is awaited, in seconds."""
+"""A request tells NATS how long to wait for an item. The worker waits this many seconds longer for
+NATS's answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnershipTimes:
-    """How long things of an ownership last, in seconds.
+    """The times, in seconds, after which an owner, an item in hand or a worker counts as lost, and
+    how often workers ask.
 
     Attributes:
-        pin_s: If an owner has asked for nothing for so long, another worker becomes the owner.
-        renew_s: How often an owner asks. Less than half of ``pin_s``, so that one late request
-            loses nothing.
-        ack_s: If an owner does not say for so long that it is still at an item, the item is given
-            out again.
-        look_s: How often a worker looks for partitions without an owner.
-        worker_s: A worker that has not said for so long that it lives does not count.
+        pin_s: If an owner has not asked for an item for this time, another worker can become the
+            owner.
+        renew_s: The time between two requests of an owner for an item. It is less than half of
+            ``pin_s``, so that one late request does not cost the ownership.
+        ack_s: If an owner has not reported for this time that it is still handling an item, the
+            item is given out again.
+        look_s: The time after which a worker looks again for partitions without an owner.
+        worker_s: A worker that has not reported for this time that it lives is not counted when the
+            partitions are shared.
     """
 
     pin_s: float = 2.0
@@ -74,7 +83,7 @@ def consumer_of(partition: int) -> str:
 
 
 def nanoseconds(seconds: float) -> int:
-    """Return a time as JetStream's API has it."""
+    """Return a time in whole nanoseconds, the unit of JetStream's API."""
     return round(seconds * 1e9)
 
 
@@ -99,7 +108,7 @@ class NatsPartition:
         self._came: Msg | None = None
         self._given: Msg | None = None
         self._handled = 0
-        """The number in the stream of the last handled item."""
+        """The sequence number, in the stream, of the last handled item."""
         self._item_came = anyio.Event()
         self._ownership: Ownership | None = None
 
@@ -134,8 +143,9 @@ class NatsPartition:
         return bool(self._pin)
 
     async def hold(self, book: EpochBook, worker: str, work: PartitionWork) -> None:
-        """Do the work as the owner, until it ends, the ownership is lost or the caller cancels.
-        Then give the partition up. Errors of the work are logged."""
+        """Own the partition and run ``work``, until ``work`` ends, another worker becomes the
+        owner, or the caller cancels. Then give the partition up. An error that ``work`` raises is
+        logged."""
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._renew, tasks.cancel_scope)
@@ -172,7 +182,8 @@ class NatsPartition:
         return PartitionItem(self._given.data, self._given.metadata.num_delivered)
 
     async def _renew(self, scope: anyio.CancelScope) -> None:
-        """Ask for items without end, which also renews the pin. If the pin is lost, cancel."""
+        """Ask for one item after another. Each request also renews the pin. If the pin is lost,
+        cancel ``scope``, in which the work runs."""
         while True:
             try:
                 message = await self._pull(self._times.renew_s)
@@ -187,8 +198,8 @@ class NatsPartition:
                 await self._take_in(message)
 
     async def _take_in(self, message: Msg) -> None:
-        """Keep an item for `__anext__`. An item that is given out again, because our word of it was
-        late, takes the place of its earlier copy."""
+        """Keep an item for `__anext__`. If the consumer gives the item out again, because our
+        report or acknowledgement was late, the new copy replaces the earlier one."""
         number = _number(message)
         if number <= self._handled or CLAIM in (message.headers or {}):
             await self._answer(message, Msg.Ack.Ack)
@@ -199,7 +210,8 @@ class NatsPartition:
             self._item_came.set()
 
     async def _report_progress(self) -> None:
-        """Say that the item in hand is still being handled, before it is given out again."""
+        """Tell the consumer every third of ``ack_s`` that the items of this worker are still being
+        handled, so that they are not given out again."""
         while True:
             await anyio.sleep(self._times.ack_s / 3)
             for message in (self._given, self._came):
@@ -212,7 +224,8 @@ class NatsPartition:
             try:
                 await book.release(self._ownership)
             except (StoreError, ClusterError) as error:
-                # The next owner's number is greater anyway.
+                # This does no harm: the next owner gets a greater epoch, and then writes with this
+                # one are refused.
                 logger.debug("{} was not released: {}", self._ownership, error)
         if self._lost:
             return
@@ -226,13 +239,14 @@ class NatsPartition:
                 await self._answer(message, Msg.Ack.Nak)
 
     async def _answer(self, message: Msg, word: bytes) -> None:
-        """Tell the consumer what became of an item. If that fails, the item is given out again."""
+        """Tell the consumer that an item was handled, is still being handled, or was given back
+        (``word``). If this cannot be sent, the consumer gives the item out again."""
         with suppress(ClusterError):
             await self._connection.send(message.reply, word)
 
     async def _pull(self, seconds: float) -> Msg | None:
-        """Ask the consumer for an item, and wait for it for so long. Raises `OwnershipLost` if
-        another worker is pinned, and `ClusterError`."""
+        """Ask the consumer for an item, and wait at most ``seconds`` for it. Returns None if there
+        was none. Raises `OwnershipLost` if another worker is pinned, and `ClusterError`."""
         body = {"batch": 1, "expires": nanoseconds(seconds), "group": GROUP}
         if self._pin:
             body["id"] = self._pin
@@ -258,8 +272,8 @@ class NatsPartition:
 
 
 def pinned_client(info: dict[str, object]) -> str:
-    """Return the pin of a consumer, as its description in JetStream's API has it; empty if no
-    worker is pinned."""
+    """Return the id of a consumer's present pin; empty if no worker is pinned. ``info`` is
+    JetStream's answer to ``CONSUMER.INFO``."""
     groups = info.get("priority_groups")
     if not isinstance(groups, list) or not groups:
         return ""

@@ -1,7 +1,8 @@
 """Counts the workers that live, on NATS.
 
-Each worker stores a message under its name, again and again. JetStream deletes a message that is
-too old. (A key-value bucket of NATS is such a stream too.)
+Each worker stores a message under its name, and replaces it about every second. JetStream deletes a
+message that is older than `OwnershipTimes.worker_s` (3 s). So the number of messages is the number
+of workers that live. (A key-value bucket of NATS is such a stream too.)
 """
 
 import json
@@ -19,7 +20,7 @@ _LEAVE_S = 1.0
 
 
 class WorkerPresence:
-    """Says that a worker lives, and counts all that do."""
+    """Reports that a worker lives, and counts all workers that live."""
 
     def __init__(self, connection: NatsConnection, worker: str, lasts_s: float) -> None:
         self._connection = connection
@@ -43,12 +44,13 @@ class WorkerPresence:
         try:
             await self._connection.api(f"STREAM.CREATE.{PRESENCE_STREAM}", config)
         except JetStreamRefused as refused:
-            # A worker of another version made it with other times.
+            # A worker of another version made the stream, with another time until messages are
+            # deleted.
             logger.debug("the stream of workers stays as it is: {}", refused)
 
     async def count(self) -> int:
-        """Say that this worker lives, and return the number of workers, with this one. Raises
-        `ClusterError`."""
+        """Report that this worker lives, and return the number of workers, this one included.
+        Raises `ClusterError`."""
         now = anyio.current_time()
         if now - self._said >= self._lasts_s / 3:
             try:
@@ -64,7 +66,7 @@ class WorkerPresence:
         return max(len(info["state"].get("subjects") or {}), 1)
 
     async def leave(self) -> None:
-        """Say that this worker ends."""
+        """Delete this worker's message, so that the other workers no longer count it."""
         with anyio.move_on_after(_LEAVE_S, shield=True):
             try:
                 await self._connection.api(

@@ -10,13 +10,15 @@ from nekro_core.cluster.subjects import PARTITION_STREAM, PARTITION_SUBJECT
 
 _METADATA = "nekro.partitions"
 _KNOWN_S = 120.0
-"""How long the stream knows an item's id, in seconds."""
+"""Seconds for which the stream remembers an item's id. An item with an id that the stream remembers
+is not stored again."""
 _MOST_ITEMS = 1_000_000
-"""Maximum number of items that wait in all partitions together. Further ones are refused: they are
-stored in the database, and their gateway publishes them later."""
+"""Maximum number of items that wait in all partitions together. JetStream refuses further items.
+Nothing is lost: the records that the items name are in the database, and the gateway publishes the
+items again until they are accepted."""
 _HEADER_BYTES = 4096
 _WAITING_PULLS = 512
-"""Maximum number of workers' requests that wait at one consumer."""
+"""Maximum number of requests for an item that wait at one consumer, of all workers together."""
 NO_GATEWAY = (
     f"the NATS server has no complete stream {PARTITION_STREAM}: start a gateway first, which "
     "makes it"
@@ -24,7 +26,8 @@ NO_GATEWAY = (
 
 
 async def check_stream(connection: NatsConnection, partitions: int, replicas: int) -> None:
-    """Check the stream. If it is missing, make it, unless ``replicas`` is 0. Raises
+    """Check that the stream was made by this program with this number of partitions. If it is
+    missing, make it on ``replicas`` servers, unless ``replicas`` is 0. Raises
     `ClusterMisconfigured` and `ClusterUnavailable`."""
     try:
         info = await connection.api(f"STREAM.INFO.{PARTITION_STREAM}")

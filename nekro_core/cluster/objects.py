@@ -1,11 +1,12 @@
-"""Defines where files lie that several processes need: the files of boxes, and received media."""
+"""Defines the store for files that several processes need: the files of boxes, and media."""
 
 import re
 from pathlib import Path
 from typing import Protocol
 
 OBJECT_BYTES = 4 * 1024**3
-"""Maximum size of one object in bytes. The files of a box have a quota that is smaller."""
+"""Maximum size of one object in bytes. The files of one box fit into one object, because their
+quota is smaller."""
 _NAME_LENGTH = 300
 _NAME = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*(/[A-Za-z0-9_=-][A-Za-z0-9._=-]*)*\Z")
 
@@ -13,27 +14,29 @@ _NAME = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*(/[A-Za-z0-9_=-][A-Za-z0-9._=
 class ObjectStore(Protocol):
     """Stores whole files under names. Every process of the cluster sees the same objects.
 
-    A name is one or several parts, separated by ``/``. A part has letters, digits, ``_``, ``-``,
-    ``=`` and ``.``, and does not begin with a dot. All methods raise `ValueError` for another name.
+    A name has one or several parts, separated by ``/``. A part consists of letters, digits, ``_``,
+    ``-``, ``=`` and ``.``, and does not begin with a dot. All methods raise `ValueError` for a name
+    that is not of this form.
     """
 
     async def put(self, name: str, source: Path) -> None:
-        """Store the content of a file. An older object of this name is replaced in one step.
+        """Store the content of a file. If the name has an object already, it is replaced in one
+        step.
 
-        If this raises, the older object is unchanged. Raises `ObjectTooLarge`, `OSError` (the file
-        cannot be read, the disk is full) and `ClusterUnavailable`.
+        If this method raises an error, the earlier object is unchanged. Raises `ObjectTooLarge`,
+        `OSError` (the file cannot be read, the disk is full) and `ClusterUnavailable`.
         """
 
     async def fetch(self, name: str, target: Path) -> int:
         """Write an object into a file, and return its size in bytes.
 
-        The file is replaced in one step, so a reader never sees a part. Raises `ObjectMissing`,
-        `OSError` and `ClusterUnavailable`.
+        The file is replaced in one step, so nobody can read a part of the object. Raises
+        `ObjectMissing`, `OSError` and `ClusterUnavailable`.
         """
 
     async def delete(self, name: str) -> bool:
-        """Delete an object and its bytes. Returns False if there is none. Raises `OSError` and
-        `ClusterUnavailable`."""
+        """Delete an object, so that its bytes take no space any more. Returns False if there is
+        none. Raises `OSError` and `ClusterUnavailable`."""
 
     async def names(self, prefix: str = "") -> list[str]:
         """Return the names of all objects that begin with ``prefix``, sorted. Raises `OSError` and
@@ -41,7 +44,7 @@ class ObjectStore(Protocol):
 
 
 def check_object_name(name: str) -> str:
-    """Return the name. Raises `ValueError` if no object can have it."""
+    """Return the name unchanged. Raises `ValueError` if an object cannot have this name."""
     if len(name) > _NAME_LENGTH or not _NAME.match(name):
         raise ValueError(
             f"object name {name[:_NAME_LENGTH]!r}: expected parts of letters, digits, '_', '-', "

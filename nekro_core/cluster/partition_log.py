@@ -1,8 +1,8 @@
-"""Defines the log from which workers take their work, and who owns a part of it.
+"""Defines the log that brings work to the workers, and the ownership of its partitions.
 
-Each chat belongs to one of a fixed number of partitions. A gateway publishes an item to the
-partition of a chat. At any time one worker owns a partition. Its owner gets the partition's items
-in order, one at a time.
+Each chat belongs to one of a fixed number of partitions. When something happens in a chat, a
+gateway publishes an item to the chat's partition. At any time, at most one worker owns a partition.
+The owner gets the items of the partition in order, one at a time.
 """
 
 import hashlib
@@ -14,10 +14,11 @@ from nekro_core.chat import ChatKey
 from nekro_core.store import Ownership
 
 DEFAULT_PARTITIONS = 64
-"""Number of partitions of a new cluster. It bounds the number of workers that can share the work,
-and it cannot be changed later, because a chat would get another partition."""
+"""Number of partitions of a new cluster. More workers than partitions cannot share the work. The
+number cannot be changed later, because chats would then belong to other partitions."""
 MOST_PARTITIONS = 1024
-"""Upper bound of the number of partitions. An owner renews each of its partitions once a second."""
+"""Maximum number of partitions. The owner of a partition must send a request for it about once a
+second, so each partition costs work."""
 ITEM_BYTES = 256 * 1024
 """Maximum size of one item in bytes. An item names a stored row; it does not carry media."""
 ITEM_ID_LENGTH = 200
@@ -36,8 +37,8 @@ class PartitionItem:
     """An item of a partition's log.
 
     Attributes:
-        data: What was published.
-        tries: How many times the item was given to an owner, with this time. It is more than 1
+        data: The published bytes.
+        tries: How many times the item was given to an owner, including this time. It is more than 1
             after an owner failed or ended before it had handled the item.
     """
 
@@ -50,33 +51,35 @@ class OwnedPartition(Protocol):
 
     @property
     def ownership(self) -> Ownership:
-        """The number of this ownership."""
+        """The partition and the epoch of this ownership."""
 
     def items(self) -> AsyncIterator[PartitionItem]:
         """Iterate over the items of the partition, in the order in which they were published.
 
-        An item counts as handled when the next one is asked for. An item that was not handled is
-        given to the partition's next owner, so an item may be given out more than once, but never
-        to two current owners. The iteration never ends by itself.
+        An item counts as handled when the caller asks for the next item. If an owner ends before it
+        has handled an item, the partition's next owner gets this item. So an item may be given out
+        more than once, but only to one owner at a time. The iteration never ends by itself.
         """
 
 
 PartitionWork = Callable[[OwnedPartition], Awaitable[None]]
-"""What a worker does with a partition while it owns it. It is cancelled when the ownership ends. If
-it returns or raises, the worker gives the partition up, and any worker may take it again after a
-pause."""
+"""The work that a worker does for a partition while it owns the partition. The work is cancelled
+when the ownership ends. If the work returns or raises an error, the worker gives the partition up,
+and after a pause any worker may take the partition."""
 
 
 class EpochBook(Protocol):
-    """Counts the changes of ownership, for all processes of the cluster."""
+    """Stores who owns each partition, for all processes of the cluster, and numbers the ownerships
+    of a partition (the epoch)."""
 
     async def take(self, partition: int, worker: str) -> Ownership:
-        """Write down that a worker has become the owner, and return a number that no earlier
-        owner had. Raises `StoreError` or `ClusterError`."""
+        """Store that a worker has become the owner of a partition. The returned ownership has a
+        greater epoch than all earlier ones of this partition. Raises `StoreError` or
+        `ClusterError`."""
 
     async def release(self, owned: Ownership) -> bool:
-        """Write down that the owner has given the partition up, so that its number is void. Returns
-        False if the number was void already. Raises `StoreError` or `ClusterError`."""
+        """Store that the owner has given the partition up. Its epoch is no longer valid. Returns
+        False if the epoch was invalid already. Raises `StoreError` or `ClusterError`."""
 
 
 class PartitionLog(Protocol):
@@ -89,19 +92,20 @@ class PartitionLog(Protocol):
     async def publish(self, partition: int, item: bytes, *, item_id: str) -> None:
         """Append an item to a partition. When this method returns, the item is stored.
 
-        An item whose ``item_id`` was published to this partition within the last two minutes is
-        not stored again. Raises `ValueError` (no such partition, item too large, bad id), `LogFull`
-        and `ClusterUnavailable`. After the latter, the item may have been stored; publish it again
-        with the same id.
+        An item whose ``item_id`` was published to this partition within the last two minutes is not
+        stored again. Raises `ValueError` (no such partition, item too large, bad id), `LogFull` and
+        `ClusterUnavailable`. After `ClusterUnavailable`, the item may have been stored. Publish it
+        again with the same id.
         """
 
     async def own(self, worker: str, work: PartitionWork) -> None:
-        """Own a share of the partitions, and do the work of each, until the caller cancels.
+        """Own a share of the partitions, and run ``work`` for each of them, until the caller
+        cancels.
 
-        All workers together own every partition, and each owns about as many as another. If a
-        worker ends, its partitions are handed over at once; if it is killed, they are taken over
-        after some seconds. ``worker`` is a name that no other worker has at this time: 1 to 64
-        letters, digits, ``_`` and ``-``.
+        All workers together own all partitions, and each worker owns about the same number. If a
+        worker ends, it gives its partitions to the other workers at once. If it is killed, they
+        take its partitions over after some seconds. ``worker`` is the name of this worker, which no
+        other running worker may have: 1 to 64 letters, digits, ``_`` and ``-``.
         """
 
 
@@ -121,7 +125,7 @@ def check_item(partition: int, partitions: int, item: bytes, item_id: str) -> No
 
 
 def check_worker(worker: str) -> None:
-    """Raise `ValueError` if a name of a worker is not allowed."""
+    """Raise `ValueError` if a worker cannot have this name."""
     plain = worker.replace("_", "").replace("-", "")
     if not 0 < len(worker) <= 64 or not worker.isascii() or (plain and not plain.isalnum()):
         raise ValueError(f"worker {worker!r}: expected 1 to 64 letters, digits, '_' and '-'")

@@ -21,19 +21,19 @@ from nekro_core.store import Store, StoreUnavailable
 _AGAIN_S = 0.5
 """Pause in seconds before an item is published again, or a record is read again."""
 _GATEWAY_S = 10.0
-"""How long a record waits for the gateway of its account, in seconds."""
+"""Maximum number of seconds that a record waits until the gateway of its account can be asked."""
 _MOST_TRIES = 3
-"""An item that was given to so many owners, and that none of them handled, is given up: it may be
-the reason why they ended."""
+"""Maximum number of times that an item is given out. If no owner has handled it after that, it is
+skipped and logged: handling it may be what ends the owners."""
 
 
 class RecordItem(msgspec.Struct, frozen=True, tag="record"):
     """A record was stored or recalled.
 
     Attributes:
-        chat_key: Its chat.
-        seq: Its number.
-        recalled: Whether its message was recalled.
+        chat_key: The chat of the record.
+        seq: The sequence number of the record.
+        recalled: Whether the record's message was recalled; otherwise the record is new.
     """
 
     chat_key: str
@@ -42,8 +42,9 @@ class RecordItem(msgspec.Struct, frozen=True, tag="record"):
 
 
 class LookItem(msgspec.Struct, frozen=True, tag="look"):
-    """A gateway has started. The owner should look for records that nobody has answered: the
-    gateway may have ended after it had stored a record and before it had published the item."""
+    """A gateway has started. The partition's owner should look for records that nobody has
+    answered: the earlier process of the gateway may have ended after it had stored a record and
+    before it had published the record's item."""
 
 
 _Item = RecordItem | LookItem
@@ -59,8 +60,8 @@ class RecordPublisher:
         self._log = log
 
     async def live(self) -> None:
-        """Publish the events, in the order of their commit. Never returns. While NATS is away, the
-        events wait in the inbox."""
+        """Publish a `LookItem` to each partition, and then the inbox's events, in the order of
+        their commit. Never returns. While NATS cannot be reached, the events wait in the inbox."""
         start = uuid.uuid4().hex
         for partition in range(self._log.partitions):
             await self._publish(partition, LookItem(), f"look.{start}")
@@ -72,8 +73,8 @@ class RecordPublisher:
             await self._publish(partition, item, f"{kind}.{item.seq}")
 
     async def _publish(self, partition: int, item: _Item, item_id: str) -> None:
-        """Publish an item, again and again until it is stored. The id makes sure that it is stored
-        once."""
+        """Publish an item, and repeat this until the log has stored it. The log recognizes a
+        repetition by ``item_id`` and stores the item once."""
         told = False
         while True:
             try:
@@ -93,11 +94,12 @@ class RecordFeeder:
 
     Attributes:
         store: The database.
-        prepare: Called with a chat before each of its records, for example to ask its gateway what
-            messages can carry.
+        prepare: Called with a chat before each of its records is handed over, for example to ask
+            the chat's gateway what messages can carry.
         stored: Called with each stored record.
         recalled: Called with each recalled record.
-        look: Called with a partition whose unanswered records should be looked for.
+        look: Called with the number of a partition when its unanswered records should be looked
+            for.
     """
 
     store: Store
@@ -133,7 +135,8 @@ class RecordFeeder:
         if record is None or record.chat_key != chat_key:
             logger.warning("{}: record {} is not there (it may be erased)", chat_key, item.seq)
             return
-        # Other processes wrote this record, so what was prepared for the chat is out of date.
+        # Another process wrote this record. What this process has read of the chat's history before
+        # is out of date, and the store must know that.
         self.store.messages.changed(chat_key, added=record.seq)
         await self._prepare(chat_key)
         if item.recalled:
@@ -142,8 +145,9 @@ class RecordFeeder:
             self.stored(record)
 
     async def _prepare(self, chat_key: ChatKey) -> None:
-        """Prepare a chat. A gateway that is starting again is waited for. After that the record is
-        handed over nevertheless: commands and notes need no gateway."""
+        """Call ``prepare`` for a chat. If the chat's gateway cannot be asked, for example because
+        it is starting again, repeat this for `_GATEWAY_S`. If ``prepare`` still fails, this is
+        logged and the record is handed over nevertheless: commands and notes need no gateway."""
         until = anyio.current_time() + _GATEWAY_S
         while True:
             try:

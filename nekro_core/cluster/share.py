@@ -5,11 +5,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 _REST_S = 3.0
-"""A worker does not take a partition that it gave up for so many seconds, so that another worker
-can."""
+"""Seconds for which a worker does not take a partition that it has given up, so that another worker
+can take it."""
 _ORPHAN_S = 1.0
-"""If a partition has had no owner for so many seconds, each worker may take it, even beyond its
-share. Its owner may have been killed, and it still counts as a worker for a while."""
+"""If a partition has had no owner for this many seconds, each worker may take it, even beyond its
+share. If the last owner was killed, it is still counted as a worker for a few seconds, and its
+share would lie idle for that time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +20,9 @@ class PartitionView:
     Attributes:
         partition: The partition.
         owned: Whether it has an owner.
-        idle: Whether no item waits in it, so that nobody becomes its owner by getting an item.
-        newest: The number of the newest item that an owner has got.
+        idle: Whether the partition has no unhandled item. A worker becomes the owner by getting an
+            item, so an idle partition gets no owner until an item is published to it.
+        newest: The sequence number, in the stream, of the newest item that was given to an owner.
     """
 
     partition: int
@@ -31,7 +33,7 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True)
 class ShareChange:
-    """What a worker should do now.
+    """The partitions that a worker should take and give up now.
 
     Attributes:
         take: The partitions to take.
@@ -44,7 +46,8 @@ class ShareChange:
 
 @dataclass(slots=True)
 class WorkerShare:
-    """Remembers what a worker has seen and given up."""
+    """Decides the partitions of one worker. It remembers since when each partition has no owner,
+    and which partitions the worker has given up lately."""
 
     worker: str
     _rests: dict[int, float] = field(default_factory=dict)
@@ -59,11 +62,11 @@ class WorkerShare:
         workers: int,
         now: float,
     ) -> ShareChange:
-        """Return what to take and what to give up.
+        """Return the partitions that the worker should take, and those that it should give up.
 
-        ``held`` are the worker's own partitions, ``seeking`` those that it tries to take, and
-        ``workers`` is the number of workers with this one. ``now`` is a time in seconds, on a clock
-        that is not set.
+        ``held`` has the partitions that the worker owns, ``seeking`` those that it is trying to
+        take. ``workers`` is the number of all workers, this one included. ``now`` is a time in
+        seconds on a monotonic clock.
         """
         share = -(-len(views) // max(workers, 1))
         give_up = sorted(held, key=self._order)[share:]
@@ -84,7 +87,7 @@ class WorkerShare:
         return ShareChange(take, give_up)
 
     def rest(self, partition: int, now: float) -> None:
-        """Do not take a partition again for some seconds."""
+        """From ``now`` on, do not take a partition for `_REST_S` seconds."""
         self._rests[partition] = now + _REST_S
 
     def _see(self, views: Sequence[PartitionView], now: float) -> None:
@@ -96,11 +99,12 @@ class WorkerShare:
         self._rests = {each: until for each, until in self._rests.items() if until > now}
 
     def _order(self, partition: int) -> bytes:
-        """Each worker has an order of its own, so that two workers do not try to take the same
-        partitions at the same time."""
+        """Return the key by which this worker sorts the partitions. Each worker has another order,
+        so that two workers do not try to take the same partitions first."""
         return hashlib.blake2b(f"{self.worker} {partition}".encode(), digest_size=8).digest()
 
 
 def claims(views: Mapping[int, PartitionView], take: Collection[int]) -> Sequence[PartitionView]:
-    """Return the partitions in which no item waits, of those that a worker wants to take."""
+    """Return those of the partitions ``take``, which a worker wants to own, that have no unhandled
+    item. They need a claim (`NatsPartitionLog.claim`) to get an owner."""
     return [views[each] for each in take if views[each].idle]

@@ -2,10 +2,10 @@
 and calls only existing tools.
 
 The grammar allows a small part of Python: a few calls, one on each line, with literals as
-arguments. If asked for, a required text may have expressions in it, which Python computes. Every
-required argument is present, no argument is repeated, and each has the JSON type of its parameter's
-schema. A small model may write without end, so the grammar limits the length of each part. A text
-that reaches a limit is still valid Python.
+arguments. If the caller asks for this, a text that is a required argument may contain expressions,
+which Python computes. Every required argument is present, no argument is repeated, and each
+argument has the JSON type that its parameter's schema names. A small model may write without end,
+so the grammar limits the length of each part. A text that reaches a limit is still valid Python.
 """
 
 import json
@@ -70,9 +70,10 @@ def call_grammar(
     """Return GBNF that accepts one to ``max_calls`` calls of these tools. Raises `ValueError` if
     ``tools`` is empty.
 
-    If ``computes_in`` is a language (``en``, ``zh``, ``ja``), required texts may have expressions,
-    whose dates are written in this language. If ``first`` has names of tools, the first call is one
-    of these. A tool may occur several times with different schemas; then each of them is accepted.
+    If ``computes_in`` is a language (``en``, ``zh``, ``ja``), texts that are required arguments may
+    contain expressions. Dates in these expressions are written in this language. If ``first`` has
+    names of tools, the first call must be of one of these tools. ``tools`` may contain a tool
+    several times with different schemas. Then a call that fits any of these schemas is accepted.
     """
     return render(call_rules(tools, max_calls=max_calls, computes_in=computes_in, first=first))
 
@@ -84,7 +85,7 @@ def call_rules(
     computes_in: str = "",
     first: Collection[str] = (),
 ) -> dict[str, Rule]:
-    """Return the rules that `call_grammar` writes."""
+    """Return the rules that `call_grammar` writes as GBNF, by their names."""
     if not tools:
         raise ValueError("a grammar of calls needs at least one tool")
     calls = {RuleRef(f"call-{number}"): each for number, each in enumerate(tools)}
@@ -106,8 +107,8 @@ def call_rules(
 
 
 class _Written(Enum):
-    """What kind of arguments an argument list has so far. The kind decides how the next argument
-    may begin."""
+    """The kind of arguments that an argument list has so far. The kind decides whether the next
+    argument may be positional, and whether it needs a comma."""
 
     NOTHING = "n"
     POSITIONAL = "p"

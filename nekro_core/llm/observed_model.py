@@ -25,15 +25,16 @@ from nekro_core.system.telemetry.telemetry import Telemetry
 
 _OK = "ok"
 _CUT = "cut"
-"""The outcome of a request that its caller ended before the reply had ended."""
+"""The outcome of a request whose caller stopped reading before the reply had ended."""
 
 
 class ObservedModel:
-    """A `ChatModel` whose requests are recorded. The owner of the inner model closes it.
+    """A `ChatModel` that passes each request to an inner model and records it. Closing it closes
+    the inner model.
 
     Args:
         model: The inner model.
-        telemetry: Where the requests are recorded.
+        telemetry: The metrics and the tracer in which the requests are recorded.
         clock: A monotonic clock, in seconds.
     """
 
@@ -86,7 +87,7 @@ async def _read(
 
 
 class _RequestRecord:
-    """What is known about one request so far."""
+    """Collects what is known about one request while its reply arrives."""
 
     def __init__(
         self,
@@ -127,7 +128,8 @@ class _RequestRecord:
             self._first = self._clock() - self._began
 
     def end(self) -> None:
-        """Record the request. Without numbers of the provider, the tokens are estimated."""
+        """Record the request. If the provider did not say how many tokens the request used, their
+        number is estimated."""
         metrics, model = self._telemetry.metrics, self._profile.name
         metrics.model_requests.add(model, self.result)
         metrics.model_seconds.observe(self._clock() - self._began, model)
@@ -182,7 +184,8 @@ def _attributes(profile: ModelProfile, request: ChatRequest) -> dict[str, Attrib
 
 
 def _messages(said: Sequence[tuple[str, str]]) -> str:
-    """Write messages as the conventions do. Pictures and sounds are left out."""
+    """Write messages in the JSON form of OpenTelemetry's conventions for generative AI. Pictures
+    and sounds are left out."""
     return json.dumps(
         [{"role": role, "parts": [{"type": "text", "content": content}]} for role, content in said],
         ensure_ascii=False,

@@ -1,8 +1,9 @@
-"""Keeps the memory of all chats: writes its sections for prompts, and fills it in the background.
+"""Keeps the memory of all chats: gives prompts the sections that come from the memory, and fills
+the memory in the background.
 
 Prompts never wait for a model: they show the summaries and notes that exist. The background task
-makes the summaries that prompts have asked for, and draws notes out of conversations that have
-paused. A fault of this task never ends a turn.
+makes the summaries that prompts have asked for, and lets a model draw notes out of conversations
+that have paused. A fault of this task never ends a turn.
 """
 
 import sqlite3
@@ -57,8 +58,8 @@ class ShownMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryCounts:
-    """How much is remembered of a chat: the number of its notes, including those that no longer
-    hold, and the number of its summaries of the first level."""
+    """How much is remembered of a chat: the number of its notes, including notes that are no longer
+    true, and the number of its summaries of the first level, which are made from messages."""
 
     notes: int
     summaries: int
@@ -67,7 +68,7 @@ class MemoryCounts:
 class MemoryKeeper:
     """The memory of all chats. ``clock`` is monotonic; ``wall`` returns seconds since 1970.
     ``zone`` returns the time zone of a chat's dates. ``data`` is the data folder.
-    ``chats`` says out of which chats this process draws notes."""
+    ``chats`` returns whether this process draws notes out of a chat."""
 
     def __init__(
         self,
@@ -104,7 +105,7 @@ class MemoryKeeper:
         self._told_none = False
 
     def use_model(self, model: BackgroundModel) -> None:
-        """Use this model for all later requests."""
+        """Use this model for all later requests that make summaries and notes."""
         self._model.replace(model)
 
     async def source_of(self, chat_key: ChatKey, message_id: str) -> int:
@@ -122,9 +123,9 @@ class MemoryKeeper:
     async def sections(
         self, chat_key: ChatKey, *, before_seq: int, people: Collection[str]
     ) -> ShownMemory:
-        """Return the sections for a prompt whose history begins at record ``before_seq`` and whose
-        messages are by these people. Never raises: if the database fails, the sections are
-        empty."""
+        """Return the sections of memory for a prompt. The prompt's history begins at record
+        ``before_seq``, and ``people`` wrote its messages. Never raises: if the database fails, the
+        sections are empty."""
         settings, zone = self.settings, self._zone(chat_key)
         summary = notes = ""
         try:
@@ -298,5 +299,5 @@ class MemoryKeeper:
 
 
 _COMPACT_PASSES = 20
-"""Maximum number of calls of `Summarizer.work` in one ``/compact``. Each makes up to 24
-summaries."""
+"""Maximum number of calls of `Summarizer.work` in one command ``/compact``. Each call makes up to
+24 summaries."""

@@ -1,9 +1,9 @@
 """The Python packages that every box can import: numpy, pandas, matplotlib and others.
 
-`SharedPackages` is what all backends offer. `BoxPackages` is the jail's: the packages are fetched
-once for a version of Python into a folder that all boxes see read-only. The folder exists from the
-start and is empty at first. So a box that was made before the packages were fetched can import them
-too. ``box_packages.txt`` has the versions.
+`SharedPackages` is the interface that all backends offer. `BoxPackages` implements it for the jail:
+for each version of Python, the packages are fetched once into a folder that all boxes see
+read-only. The folder exists from the start and is empty at first. So a box that was made before the
+packages were fetched can import them too. ``box_packages.txt`` has the versions of the packages.
 """
 
 import os
@@ -41,12 +41,13 @@ class SharedPackages(Protocol):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that code in boxes of the default image can import; empty while the packages
-        are not fetched."""
+        """The names under which code in boxes of the default image can import packages; empty until
+        the packages are fetched."""
 
     @property
     def failure(self) -> str:
-        """Why the last attempt to fetch them failed, and what to do; empty if it did not fail."""
+        """Why the last attempt to fetch the packages failed, and what to do; empty if it did not
+        fail."""
 
     @property
     def place(self) -> str:
@@ -74,12 +75,13 @@ class BoxPackages:
 
     @property
     def tag(self) -> str:
-        """The name of the folder that boxes see."""
+        """The name of `folder`. It names the version of Python and the kind of machine, and changes
+        with the list of packages."""
         return packages_tag(self.version, platform.machine())
 
     @property
     def folder(self) -> Path:
-        """The folder that boxes see."""
+        """The folder on this machine that boxes see as `PLACE`, read-only."""
         return self.parent / self.tag
 
     @property
@@ -110,8 +112,8 @@ class BoxPackages:
             run: Runs pip and the compiler; by default as child processes of low priority.
 
         Raises:
-            PackagesUnavailable: pip failed, the disk is full, or a time limit was reached. The
-                files that were fetched are removed.
+            PackagesUnavailable: pip failed, the disk is full, or a time limit was reached. Files
+                that were already fetched are removed.
         """
         try:
             async with locked(self.parent):
@@ -158,7 +160,8 @@ class BoxPackages:
 
 
 def not_fetched(error: OSError) -> str:
-    """Describe an error of the disk, or of a time limit, while packages were fetched."""
+    """Return a sentence for operators about an `OSError` that ended the fetching of packages, such
+    as a full disk or a time limit."""
     return (
         f"the packages of boxes cannot be fetched: {str(error) or 'it took too long'}; the next "
         "start of the bot tries it again"
@@ -166,8 +169,9 @@ def not_fetched(error: OSError) -> str:
 
 
 def packages_parent(wanted: Path | None = None) -> Path:
-    """Return the folder for the packages of boxes. A box can read the host paths of its mounted
-    files, so the folder must not be in a user's home folder.
+    """Return the folder that holds the packages of all versions of Python. Code in a box can read
+    from which path of the host a folder is mounted. So the folder is not in the home folder of a
+    user, whose name the path would show.
 
     Args:
         wanted: The operator's choice; None if there is none.
@@ -180,8 +184,8 @@ def packages_parent(wanted: Path | None = None) -> Path:
 
 
 def own_folder(path: Path) -> Path:
-    """Make a folder that any user can read and only this one can write, and return it. Raises
-    `OSError`, also if the folder belongs to another user."""
+    """Make a folder that any user can read and only the user of this process can write. Return the
+    folder. Raises `OSError`, also if the folder belongs to another user."""
     path.mkdir(parents=True, exist_ok=True)
     if path.is_symlink() or path.stat().st_uid != os.geteuid():
         raise PermissionError(f"{path} belongs to another user")

@@ -1,4 +1,5 @@
-"""Fetches the packages of boxes with pip, for one version of Python and one kind of machine.
+"""Fetches the Python packages that boxes can import, with pip. They fit one version of Python and
+one processor architecture.
 
 Each backend then puts the files where its boxes can read them (`nekro_core.sandbox.box_packages`,
 `nekro_core.sandbox.docker.packages`).
@@ -38,16 +39,16 @@ LISTED = Path(__file__).with_name("box_packages.txt")
 OLDEST, NEWEST = (3, 10), (3, 13)
 """The first and the last version of Python for which there are wheels of all listed packages."""
 COMPLETE = ".complete"
-"""The name of a file in the folder of the packages. It is written last. While it is missing, the
-packages are not there yet."""
+"""The name of a file in the folder of the packages. It is written after all other files. While it
+is missing, the packages are not complete."""
 _NEEDED_BYTES = 700 * 1024 * 1024
-"""Free disk space that fetching needs: 80 MB of wheels, 230 MB unpacked, and compiled modules or a
-second copy that is sent to an engine."""
+"""Bytes of free disk space that fetching needs: 80 MB for the wheels, 230 MB for the unpacked
+files, and the rest for compiled modules, or for a second copy that is sent to a Docker engine."""
 _PIP_S = 1800.0
 """Time limit of pip in seconds. At 50 kB/s, 80 MB of wheels take about this long."""
 _LOOK_AGAIN_S = 1.0
 _FONT = "cvttf_NotoSansCJK_Regular"
-"""The name of a Python package of the bot, which contains a font for Chinese, Japanese and
+"""The name of a Python package that the bot uses. It contains a font for Chinese, Japanese and
 Korean."""
 _FAMILIES = "#font.family: DejaVu Sans, Noto Sans CJK TC"
 _USUAL_FAMILY = re.compile(r"^#?font\.family:.*$", re.MULTILINE)
@@ -73,8 +74,8 @@ Run = Callable[[Sequence[str], float], Awaitable[tuple[int, str]]]
 
 
 def packages_tag(version: tuple[int, int], machine: str) -> str:
-    """Return a name for the packages of one version of Python on one kind of machine. It changes if
-    the list of packages changes."""
+    """Return a name for the packages of one version of Python on one processor architecture. The
+    name changes if the list of packages changes."""
     digest = sha256(LISTED.read_bytes()).hexdigest()[:12]
     return f"cp{version[0]}{version[1]}-{machine}-{digest}"
 
@@ -88,7 +89,8 @@ async def fetch_packages(
     Args:
         target: The folder. Its parent exists.
         version: The version of the Python that will import the packages.
-        machine: The processor architecture of the machine on which it runs, such as ``x86_64``.
+        machine: The processor architecture of the machine on which this Python runs, such as
+            ``x86_64``.
         run: Runs pip; by default as a child process of low priority.
 
     Raises:
@@ -121,14 +123,15 @@ async def fetch_packages(
 
 
 def in_order(folder: Path) -> list[Path]:
-    """Return what is in the folder of the packages, in the order in which it is shown to boxes: the
-    packages of `NAMES` come last, because they need the other packages."""
+    """Return the paths of all entries of the folder of the packages, in the order in which they are
+    moved to where boxes see them. The packages of `NAMES` come last, because they need the other
+    packages."""
     return sorted(folder.iterdir(), key=lambda each: (each.name in NAMES, each.name))
 
 
 def note_failure(parent: Path, tag: str, reason: str) -> None:
-    """Store why the packages ``tag`` could not be fetched, for `failure_of`. An empty ``reason``
-    removes the stored one. If the folder cannot be written, nothing is stored."""
+    """Store why the packages with the name ``tag`` could not be fetched, for `failure_of`. An empty
+    ``reason`` removes the stored reason. If the folder cannot be written, nothing is stored."""
     note = _note(parent, tag)
     with suppress(OSError):
         if reason:
@@ -138,8 +141,8 @@ def note_failure(parent: Path, tag: str, reason: str) -> None:
 
 
 def failure_of(parent: Path, tag: str) -> str:
-    """Return why the last attempt to fetch the packages ``tag`` failed, perhaps in another process;
-    empty if it did not fail."""
+    """Return why the last attempt to fetch the packages with the name ``tag`` failed; empty if it
+    did not fail. Another process may have made this attempt."""
     try:
         return _note(parent, tag).read_text(encoding="utf-8")
     except OSError:
@@ -165,8 +168,8 @@ async def run_slowly(words: Sequence[str], limit_s: float) -> tuple[int, str]:
 
 @asynccontextmanager
 async def locked(parent: Path) -> AsyncIterator[None]:
-    """Hold the lock of the folder ``parent`` among processes. While another process holds it, try
-    again every second. Raises `OSError`."""
+    """Hold the lock of the folder ``parent`` in the block. Only one process at a time can hold the
+    lock. While another process holds it, try again every second. Raises `OSError`."""
     with _lock_file(parent).open("a") as file:
         while True:
             try:

@@ -1,11 +1,12 @@
 """Tells the processes that share a database which rows another process has changed.
 
-A process holds some rows in memory, such as the bot's accounts. A writer adds `announcement` to the
-statements of its change. When the change is committed, the database tells all processes, and each
-calls its followers (PostgreSQL's ``LISTEN`` and ``NOTIFY``). While the connection is lost, nothing
-is told. So after each connect, every follower reads everything again.
+A process holds some rows in memory, such as the bot's accounts. Code that changes such rows adds
+the statements of `announcement` to its own. When the change is committed, PostgreSQL sends a
+notification to all processes (``NOTIFY``), and each process calls its followers: functions that
+read the changed rows again. While a process has lost its connection, it gets no notifications. So
+after each connect, every follower reads everything again.
 
-If only one process uses the database, there is nothing to tell, and this module does nothing.
+If only one process uses the database, there is nothing to announce, and this module does nothing.
 """
 
 from collections import defaultdict, deque
@@ -20,26 +21,26 @@ from nekro_core.store.errors import StoreError
 from nekro_core.system.errors import NekroError
 
 CHANNEL = "'nekro:' || current_schema()"
-"""The SQL of the name under which changes are told."""
+"""An SQL expression: the name of the PostgreSQL channel of the notifications."""
 _AGAIN_S = 1.0
 """Seconds before the next attempt to connect. While the server is away, each process tries once a
 second."""
 _MOST_QUEUED = 1000
-"""Maximum number of changes that wait for their followers. If there are more, the followers read
-everything again instead."""
+"""Maximum number of changes for which the followers have not been called yet. If there are more,
+these changes are dropped, and every follower reads everything again instead."""
 
 Follower = Callable[[str], Awaitable[None]]
 
 
 class ChangeTopic(StrEnum):
-    """What has changed. The comment of each member says which name is told."""
+    """What has changed. The text below each member says which name an announcement has."""
 
     DOCUMENTS = "documents"
     """A document of the operator. The name is the document's name."""
     ACCOUNTS = "accounts"
     """The accounts of the bot. The name is an instance."""
     CHATS = "chats"
-    """The name of a chat. The name is the chat key."""
+    """The name of a chat is new or has changed. The announcement has the chat key as its name."""
     TIMERS = "timers"
     """A timer. The name is the id of the timer."""
     ERASED = "erased"
@@ -47,16 +48,17 @@ class ChangeTopic(StrEnum):
 
 
 def announcement(database: Database, topic: ChangeTopic, name: str = "") -> list[SqlStatement]:
-    """Return the statements that tell other processes of a change when they are committed. There
-    are none if no other process uses the database. Each adds one item to the results of a write."""
+    """Return the statements that announce a change. When they are committed, PostgreSQL notifies
+    the processes. There are no statements if no other process uses the database. Each statement
+    adds one item to the results of a write."""
     if not database.shared:
         return []
     return [SqlStatement(f"SELECT pg_notify({CHANNEL}, ?)", (f"{topic} {name}",))]
 
 
 class ChangeFeed:
-    """Calls followers when another process has changed rows. Changes of this process are told
-    too."""
+    """Calls followers when another process has changed rows. Announcements of this process itself
+    call them too."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -65,14 +67,14 @@ class ChangeFeed:
         self._came = anyio.Event()
         self._problem = ""
         self.live = False
-        """Whether all changes are told at present. While this is False, rows in memory may be
-        old."""
+        """Whether this process gets all announcements at present. While this is False, rows in
+        memory may be out of date."""
 
     def listen(self, topic: ChangeTopic, follower: Follower) -> None:
         """Call ``follower`` after each change of this topic, with the name of what changed. An
         empty name means that anything may have changed. Followers are called one after another. If
-        one raises a `NekroError` or an `OSError`, this is logged, and it is called again after the
-        next connect."""
+        a follower raises a `NekroError` or an `OSError`, the error is logged, and the follower is
+        called again after the next connect."""
         self._followers[topic].append(follower)
 
     async def follow(self) -> None:

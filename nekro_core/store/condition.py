@@ -1,5 +1,5 @@
-"""Says how the database does, for monitoring: whether it can be written, how many writes wait, and
-how many messages are in the outbox."""
+"""Reads the condition of the database for monitoring: whether the database can be written, how many
+writes wait for their commit, and how many messages are in the outbox."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from nekro_core.store.database import Database, Value, upsert
 
 MOST_COUNTED = 10_000
 """Maximum number of messages of each state that are counted. An operator has to act long before
-there are so many, and counting them takes a few milliseconds."""
+there are so many. Counting this many takes a few milliseconds."""
 UNSENT = (
     DeliveryState.PENDING,
     DeliveryState.SENDING,
@@ -16,7 +16,8 @@ UNSENT = (
     DeliveryState.REJECTED,
     DeliveryState.DROPPED,
 )
-"""The states that are counted. The messages that were sent are too many."""
+"""The states of deliveries that are counted. The state ``sent`` is not counted, because too many
+messages have it."""
 _PROBE = "probe"
 
 
@@ -32,9 +33,9 @@ class StoreCondition:
         return self._database.queued_writes
 
     async def check_writable(self, now: float) -> None:
-        """Write a row and wait for its commit. It is always the same row; ``now`` is in seconds
-        since 1970. Raises `StoreError` if nothing can be written, for example because the disk is
-        full."""
+        """Write a row with the time ``now`` (in seconds since 1970), and wait for its commit. Each
+        call overwrites the same row. Raises `StoreError` if nothing can be written, for example
+        because the disk is full."""
         await self._database.write(
             upsert(
                 "waiting",
@@ -53,8 +54,8 @@ class StoreCondition:
         )
 
     async def unknown_since(self, since: float) -> int:
-        """Count the messages with an unknown outcome that were asked for at ``since`` or later, in
-        seconds since 1970; at most `MOST_COUNTED`."""
+        """Count the deliveries whose outcome is unknown and that were requested at ``since`` (in
+        seconds since 1970) or later. Returns at most `MOST_COUNTED`."""
         (row,) = await self._database.read(
             "SELECT COUNT(*) AS number FROM (SELECT 1 AS one FROM deliveries "
             "WHERE state = ? AND created >= ? LIMIT ?) AS found",

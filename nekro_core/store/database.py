@@ -1,14 +1,15 @@
 """Reads from and writes to the database. One task commits all writes, in the order of their calls.
 
 A read goes straight to the engine. A write is queued. The task takes all queued writes and commits
-them together. On SQLite, a commit is the slow part. Under load, many writes share one commit.
-Without load, a write does not wait for other writes. Writes are committed in the order of their
-calls. So when a reader sees a row, no row with a lower number appears later.
+them together. On SQLite, the commit is the slowest part of a write. Under load, many writes share
+one commit. Without load, a write does not wait for other writes. Writes are committed in the order
+of their calls. So when a reader sees a row, no row with a lower number appears later.
 
 SQL statements have ``?`` for values and use only syntax that both SQLite and PostgreSQL understand.
 
 If several processes share the database, a write can have conditions: an ownership
-(`nekro_core.store.ownership`) or a `WriteGuard`. They are checked in the transaction of the write.
+(`nekro_core.store.ownership`) or a `WriteGuard`. These conditions are checked in the transaction of
+the write.
 """
 
 import asyncio
@@ -53,7 +54,8 @@ class SqlStatement(NamedTuple):
 
 
 class WriteGuard(NamedTuple):
-    """A statement that must return this number of rows. Otherwise its write is refused."""
+    """A statement that runs before a write and must return this number of rows. If it returns
+    another number, the write is refused."""
 
     statement: SqlStatement
     rows: int = 1
@@ -96,8 +98,8 @@ class _Write:
 
 
 _LATER_S = 1.0
-"""Statements of `Database.write_later` are committed after this many seconds, unless an earlier
-transaction has included them."""
+"""Statements of `Database.write_later` are committed after this many seconds, unless they were
+committed together with another transaction before."""
 Later = Callable[[], Sequence[SqlStatement]]
 
 
@@ -194,7 +196,7 @@ class Database:
     def write_later(self, take: Later) -> None:
         """Commit statements together with the next transaction, or after a second.
 
-        So while the bot writes other transactions, these statements need no commit of their own.
+        While the bot writes other transactions, these statements need no commit of their own.
         ``take`` is called when the commit begins. It returns the statements, and it must not raise.
         A second call with the same ``take`` before the commit changes nothing. If a statement
         fails, that is logged and the statement is lost.
@@ -349,7 +351,8 @@ def _mark_retrieved(done: "asyncio.Future[list[Rows]]") -> None:
 
 
 def _grouped(writes: Sequence[_Write]) -> list[_Group]:
-    """Return the statements in order. Consecutive inserts into one table are merged."""
+    """Return the statements of the writes, in order. Consecutive inserts into one table are
+    merged."""
     groups: list[_Group] = []
     for write in writes:
         for (sql, values), rows in write.guards:

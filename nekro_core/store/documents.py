@@ -35,8 +35,8 @@ class DatabaseDocuments:
             revisions of these documents are kept, and no error quotes them.
         kept: The number of revisions to keep, including the current revision.
         clock: Returns seconds since 1970.
-        changes: Tells which documents other processes have changed. While it does, the revisions
-            are held in memory, and `listed` reads the database only after a change.
+        changes: Tells which documents other processes have changed. While it is connected, the
+            revisions are held in memory, and `listed` reads the database only after a change.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class DatabaseDocuments:
         return _document(newest[0]) if newest and not newest[0]["removed"] else None
 
     async def revision(self, name: str) -> str | None:
-        """See `DocumentStore.revision`. This reads one row of an index."""
+        """See `DocumentStore.revision`. This reads only one row, through an index."""
         number, removed = await self._newest(check_name(name))
         return None if removed else str(number)
 
@@ -97,12 +97,12 @@ class DatabaseDocuments:
 
     async def listed(self, *patterns: str) -> Mapping[str, str]:
         """See `DocumentStore.listed`. This reads one row for each revision of all documents, unless
-        they are in memory."""
+        the revisions are held in memory."""
         found = self._listing
         if found is None or self._changes is None or not self._changes.live:
             forgotten = self._forgotten
             found = await self._read_listing()
-            # A document may have changed while the rows were read.
+            # A document may have changed while the rows were read. Then do not hold them in memory.
             self._listing = found if forgotten == self._forgotten else None
         return {name: each for name, each in found.items() if matches(name, patterns)}
 

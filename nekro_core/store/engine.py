@@ -17,7 +17,7 @@ Bound = tuple[str, tuple[Value, ...]]
 
 
 Required = Mapping[int, int]
-"""Numbers of rows that statements must return, by the statements' positions in a transaction."""
+"""For the position of a statement in its transaction: how many rows the statement must return."""
 NOTHING_REQUIRED: Required = MappingProxyType({})
 
 
@@ -63,28 +63,31 @@ class DatabaseEngine(Protocol):
         self, statements: Sequence[Bound], required: Required = NOTHING_REQUIRED
     ) -> list[Rows]:
         """Run all statements in one transaction and return the rows of each. Only one call may run
-        at a time. If a statement does not return as many rows as ``required``, nothing is stored.
+        at a time. If a statement in ``required`` returns another number of rows than it must,
+        nothing is stored.
 
         Raises `UniqueConflict`, `WrongRowCount`, `StoreError` (a value is invalid) and
         `StoreUnavailable`.
         """
 
     async def listen(self, told: Callable[[str], None], begun: Callable[[], None], /) -> None:
-        """Pass on what `nekro_core.store.changes.announcement` tells, until the connection is lost.
-        ``begun`` is called when the connection listens. Only a shared database can be listened to.
-        Raises `StoreUnavailable`."""
+        """Call ``told`` with the text of each `nekro_core.store.changes.announcement`, until the
+        connection is lost. ``begun`` is called once, when the connection has begun to listen. Only
+        a shared database can be listened to. Raises `StoreUnavailable`."""
 
     async def newest_seq(self, table: str) -> int:
         """Get the highest number that the database remembers for the column ``seq`` of a table,
-        even if that row was deleted; 0 if there is none. Raises `StoreUnavailable`."""
+        even if the row with this number was deleted; 0 if there was no row. Raises
+        `StoreUnavailable`."""
 
     async def vacuum(self, *, anew: bool) -> None:
-        """Remove the data of deleted rows that commits have left in the files. With ``anew``, the
-        engine goes through the whole database, which takes longer. Raises `StoreUnavailable`."""
+        """Remove the data of deleted rows from the database's files, where it stays after the
+        commit. With ``anew``, the engine goes through the whole database, which takes longer.
+        Raises `StoreUnavailable`."""
 
 
 def explain(text: str) -> str:
-    """Return a driver's message, with advice on what to do if the bot knows any."""
+    """Return the error text of a driver, with advice if the bot knows what to do about it."""
     for sign, remedy in _REMEDIES:
         if sign in text:
             return f"{text}: {remedy}"

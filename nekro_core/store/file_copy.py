@@ -11,7 +11,7 @@ from nekro_core.store.errors import StoreUnavailable
 
 _HEADER = b"SQLite format 3\0"
 _PAGES = 512
-"""Number of pages that one step copies. They have 2 MiB. The copying can be stopped between two
+"""Number of SQLite pages that one step copies: 2 MiB. The copying can be stopped between two
 steps."""
 _BUSY_S = 10.0
 
@@ -31,10 +31,10 @@ def copy_sqlite(
 ) -> None:
     """Copy a database to a new file, and check the copy.
 
-    The copy has the content of one moment. The bot's databases have a write-ahead log, so other
-    programs can write meanwhile. The source is read in one transaction, so that their writes do not
-    make SQLite begin the copy again. If a database has no write-ahead log, writers wait until the
-    copy is made.
+    The copy has the content that the database had at one moment. The bot's databases have a
+    write-ahead log, so other programs can write while the copy is made. The source is read in one
+    transaction. Otherwise SQLite would begin the copy again after each write of another program. If
+    a database has no write-ahead log, writers wait until the copy is made.
 
     The tables ``left_out`` are empty in the copy, and its file contains none of their old data.
 
@@ -76,8 +76,8 @@ def copy_sqlite(
 
 
 def integrity_problem(path: Path) -> str:
-    """Check a database with ``PRAGMA integrity_check``, while no program writes to it. Return what
-    is wrong with the database; empty if nothing is wrong."""
+    """Check a database with ``PRAGMA integrity_check``. No program may write to the database at the
+    same time. Return what is wrong with the database; empty if nothing is wrong."""
     address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(address, uri=True)) as database:
@@ -87,15 +87,15 @@ def integrity_problem(path: Path) -> str:
 
 
 def write_log_back(path: Path) -> None:
-    """Write the write-ahead log of a database that nobody uses into its file. Raises
-    `sqlite3.Error`."""
+    """Write the content of a database's write-ahead log into the database file. No program may use
+    the database. Raises `sqlite3.Error`."""
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
 def count_newer_messages(before: Path, after: Path) -> int:
-    """Count the messages of the database ``after`` that are newer than all of ``before``, an older
-    state of the same database; 0 if one of the files cannot be read."""
+    """Count the messages of the database ``after`` that are newer than all messages of ``before``,
+    which is an older state of the same database. Returns 0 if one of the files cannot be read."""
     newest = "SELECT COALESCE(MAX(seq), 0) FROM messages"
     address = f"file:{quote(str(before.absolute()))}?mode=ro&immutable=1"
     try:

@@ -15,7 +15,7 @@ from loguru import logger
 
 _VERSION = 1
 """The version of the index. Increase it when you change the tables or the way in which text is cut
-into words. The bot makes an index of another version again."""
+into words. If an index has another version, the bot deletes it and makes it again."""
 _MAX_TERMS = 24
 """Maximum number of different words of a question that are searched."""
 _HEADING_WEIGHT, _NAME_WEIGHT, _TEXT_WEIGHT = 2.0, 1.0, 1.0
@@ -62,7 +62,8 @@ class IndexedPiece:
         text: The piece.
         heading: The heading above it; may be empty.
         page: The page of the piece; 0 if the document has no pages.
-        words: The words of the piece as they are searched, with spaces between.
+        words: The words of the piece in the form in which they are searched, with spaces between
+            the words.
         heading_words: The words of the heading.
     """
 
@@ -96,8 +97,8 @@ class KnowledgeIndex:
 
     def open(self) -> None:
         """Open the index, or make it anew. Does nothing if it is open."""
-        # The lock matters: another thread that closed the connection during a statement would end
-        # the whole process.
+        # Without this lock, another thread could close the connection during a statement. That
+        # would crash the whole process.
         with self._lock:
             if self._database is not None:
                 return
@@ -185,7 +186,7 @@ class KnowledgeIndex:
                 raise
 
     def delete(self, scope: str, path: str) -> None:
-        """Delete what is stored of a document."""
+        """Delete a document and its pieces from the index."""
         with self._lock:
             database = self._open_database
             database.execute("BEGIN")
@@ -207,8 +208,8 @@ class KnowledgeIndex:
     def vacuum(self) -> None:
         """Remove the content of deleted documents from the index file."""
         with self._lock:
-            # The index of words keeps deleted words until its parts are merged. This statement
-            # merges them.
+            # SQLite's full-text index keeps deleted words until its parts are merged. This
+            # statement merges the parts.
             self._open_database.execute("INSERT INTO words (words) VALUES ('optimize')")
             self._open_database.execute("VACUUM")
 

@@ -58,11 +58,11 @@ _SEQUENCE = "messages_seq_seq"
 """The PostgreSQL sequence that remembers the highest number that may be used."""
 _CLAIM = 1000
 """The PostgreSQL sequence is set this many numbers ahead, so that it is written rarely. After a
-restart, the bot skips the numbers below it that were not used."""
+restart, the bot continues above the sequence's number and skips the numbers that were not used."""
 
 ABOVE_ALL = 2**62
-"""A number above those of all records. Other processes may have stored records with higher numbers
-than those that this process knows."""
+"""A number that is higher than the number of any record. It is needed if several processes share
+the database: then there may be records with higher numbers than this process knows."""
 _NUMBERED = 500
 """Maximum number of records that one query reads by their numbers."""
 
@@ -94,12 +94,12 @@ class MessageRepository:
 
     @property
     def above_all(self) -> int:
-        """A number above those of all records."""
+        """A number that is higher than the number of any record."""
         return ABOVE_ALL if self._database.shared else self._last_seq + 1
 
     async def newest_seq(self) -> int:
-        """Get the highest number of a record. If other processes share the database, this reads
-        it."""
+        """Get the highest number of a record. If other processes share the database, this reads the
+        database."""
         if not self._database.shared:
             return self._last_seq
         (row,) = await self._database.read("SELECT COALESCE(MAX(seq), 0) AS seq FROM messages")
@@ -112,9 +112,9 @@ class MessageRepository:
         return self._changes[chat_key]
 
     def changed(self, chat_key: ChatKey, *, added: int = 0, shrunk: bool = False) -> None:
-        """Count a change of the history. Every writer must call this after its commit. If several
-        processes share the database, a process must also call this for the changes that it gets
-        from others.
+        """Count a change of the history. All code that writes to the history must call this after
+        its commit. If several processes share the database, a process must also call this when
+        another process tells it of a change.
 
         Args:
             chat_key: The chat.
@@ -127,7 +127,8 @@ class MessageRepository:
             self._arrived[chat_key] += 1
         if added > self._newest.get(chat_key, 0):
             self._newest.pop(chat_key, None)
-            # The chat is put at the end, so that the chats are in the order of the numbers.
+            # The chat is put at the end, so that the chats are in the order of the numbers of their
+            # newest records.
             self._newest[chat_key] = added
         if shrunk:
             self._shrunk.add(chat_key)
@@ -164,7 +165,7 @@ class MessageRepository:
         self._last_seq = max(self._last_seq, seq)
 
     def reserve(self) -> int:
-        """Return the next sequence number. No number is returned twice, even if it is never used.
+        """Return a new sequence number. No number is returned twice, even if it is never used.
 
         If other processes share the database, this returns a placeholder, and the record gets its
         number when it is committed; see `nekro_core.store.pending_seq`.
@@ -194,10 +195,11 @@ class MessageRepository:
         """Queue a record to be stored. The write is queued when this method returns.
 
         Await the result to get the rows of each statement. If ``unique_id`` already exists in this
-        instance, the record is not stored, and the last item is empty. ``stored`` is called if the
-        record was stored, in the order of the calls, even if the caller was cancelled. ``failed``
-        is called if nothing could be written. ``before`` holds statements that run first, in the
-        same transaction. ``guards`` are conditions; see `Database.write`.
+        instance, the record is not stored, and the last item of the result is empty. ``stored`` is
+        called if the record was stored, in the order of the calls of this method, even if the
+        caller was cancelled. ``failed`` is called if nothing could be written. ``before`` holds
+        statements that run first, in the same transaction. ``guards`` are conditions; see
+        `Database.write`.
         """
 
         def committed(results: list[Rows]) -> None:
@@ -285,8 +287,9 @@ class MessageRepository:
     async def newest(
         self, chat_key: ChatKey, limit: int, *, before: int = 0, since: int = 0
     ) -> list[Record]:
-        """Get the newest records of a chat, oldest first. With ``before``, they have a smaller
-        ``seq`` than ``before``. With ``since``, none has a smaller ``seq`` than ``since``."""
+        """Get the newest records of a chat, oldest first. With ``before``, only records whose
+        ``seq`` is smaller than ``before``. With ``since``, only records whose ``seq`` is at least
+        ``since``."""
         rows = await self._database.read(
             f"{SELECT} WHERE chat_key = ? AND seq < ? AND seq >= ? ORDER BY seq DESC LIMIT ?",
             str(chat_key),
@@ -436,9 +439,9 @@ class MessageRepository:
         return record_of(rows[0]) if rows else None
 
     async def hide(self, record: Record) -> None:
-        """Mark a record so that prompts and searches do not show it, as if it was recalled. Its
-        content stays in the store. The record's decision says that a plugin hid it, and not that
-        its author recalled it."""
+        """Mark a record so that prompts and searches do not show it, as if it had been recalled.
+        Its content stays in the store. The decision of the record says that a plugin hid it, and
+        not that its author recalled it."""
         await self._database.write(
             SqlStatement("UPDATE messages SET recalled = ? WHERE seq = ?", (True, record.seq)),
             committed=lambda _: self.changed(record.chat_key),
@@ -455,15 +458,15 @@ def unique_id_of(message_id: str) -> str | None:
 
 def unique_id_in(chat_key: ChatKey, message_id: str) -> str:
     """Return the unique id for a message whose platform id already exists in another chat of the
-    account. The programs of some platforms use ids of 31 bits. Then it is likely that two of 50,000
-    messages have the same id."""
+    account. The programs of some platforms use ids of 31 bits. If such ids are random, two of
+    50,000 messages have the same id with a probability of 44 %."""
     text = f"{chat_key} {message_id}"
     return f"chat:{hashlib.sha256(text.encode(errors='replace')).hexdigest()}"
 
 
 def with_final_seq(record: Record) -> Record:
     """Return a committed record with its final number. If other processes share the database, the
-    record was made with a placeholder."""
+    record has had a placeholder instead of the number until its commit."""
     seq = final_seq(record.seq)
     return record if seq is record.seq else msgspec.structs.replace(record, seq=seq)
 

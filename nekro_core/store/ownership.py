@@ -1,9 +1,10 @@
 """Names the owner of a partition of chats, so that only the current owner can write for these
 chats.
 
-Several processes can share a database. Each partition of the chats has one owner at a time. When
-the owner changes, the partition's epoch grows. A process that was stopped and continues later may
-still believe that it is the owner. Its writes carry the old epoch, so the database refuses them.
+Several processes can share a database. The chats are divided into partitions. Each partition has
+one process at a time as its owner. When the owner changes, a number of the partition, its epoch,
+grows. A process that was stopped and continues later may still believe that it is the owner. Its
+writes carry the old epoch, so they are refused.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from nekro_core.chat import ChatKey
 
 ChatScope = Callable[[ChatKey], bool]
-"""Says whether a process takes care of a chat."""
+"""Returns whether this process takes care of a chat, for example reports its timers."""
 
 
 def every_chat(_: ChatKey) -> bool:

@@ -9,8 +9,8 @@ from nekro_core.store.limits import MAX_ID
 from nekro_core.store.ownership import Ownership, writing_as
 
 MOST_PARTITIONS = 4096
-"""Maximum number of partitions. The first start writes a row for each in one statement, and a
-server binds at most 32,767 values in a statement."""
+"""Maximum number of partitions. The first start writes a row for each partition in one statement,
+and a PostgreSQL server accepts at most 32,767 values in a statement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +38,9 @@ class PartitionRepository:
         self._clock = clock
 
     async def prepare(self, count: int) -> None:
-        """Store the number of partitions at the first start, and compare it at each later start.
-        The number cannot change, because a chat's partition is computed from its key and this
-        number. Raises `StoreError` if another number is stored."""
+        """Store the number of partitions at the first start. At each later start, compare ``count``
+        with the stored number. The number cannot change, because a chat's partition is computed
+        from the chat key and this number. Raises `StoreError` if another number is stored."""
         if not 1 <= count <= MOST_PARTITIONS:
             raise StoreError(f"{count} partitions: expected 1 to {MOST_PARTITIONS}")
         if not await self._count():
@@ -62,9 +62,9 @@ class PartitionRepository:
     async def take(self, partition: int, worker: str) -> Ownership:
         """Make a process the owner of a partition, with a new epoch.
 
-        This waits until the writes of the earlier owner that have begun are committed or refused.
-        After it, no write of an earlier owner is stored. So the new owner can read what the earlier
-        owner has left.
+        This waits until all writes that the earlier owner has begun are committed or refused. When
+        this method has returned, no write of an earlier owner is stored any more. So the new owner
+        can read everything that the earlier owner has stored.
         """
         (rows,) = await self._write(
             SqlStatement(
@@ -90,8 +90,9 @@ class PartitionRepository:
         return bool(rows)
 
     async def is_current(self, ownership: Ownership) -> bool:
-        """Return whether an ownership is valid at this moment. Ask this before an action that
-        writes no row. A write is checked by itself."""
+        """Return whether an ownership is valid at this moment. Call this before an action that
+        writes no row. Writes need no such call: the database checks the ownership that they
+        carry."""
         rows = await self._database.read(
             "SELECT 1 AS one FROM partition_owners WHERE partition = ? AND epoch = ?",
             ownership.partition,

@@ -15,8 +15,8 @@ from nekro_core.store.limits import MAX_ID
 from nekro_core.store.values import Account
 
 _KNOWN_USERS = 20_000
-"""Maximum number of people's names held in memory, about 4 MB. With these names the bot knows
-whether a person's name has changed, without reading the database."""
+"""Maximum number of people's names held in memory, about 4 MB. By comparing with these names, the
+bot knows whether a person's name has changed, without reading the database."""
 
 
 class AccountRepository:
@@ -148,9 +148,9 @@ class AccountRepository:
                         "UPDATE accounts SET account = ? WHERE instance = ?", (account, instance)
                     )
                 )
-                # On many platforms, each account numbers its messages from 1. A message of the new
-                # account must not count as a duplicate of an old account's message with the same
-                # number.
+                # On many platforms, each account numbers its messages from 1. A message that the
+                # new account receives must not count as a duplicate of a message with the same
+                # number that the old account received.
                 statements.append(
                     SqlStatement(
                         "UPDATE messages SET unique_id = NULL WHERE instance = ?", (instance,)

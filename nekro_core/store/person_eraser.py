@@ -2,8 +2,8 @@
 
 What happens to each table (docs/erasing.md describes it for operators):
 
-- ``messages``: the person's messages are deleted, and the messages that the bot sent in turns that
-  the person woke. In other messages the person's id and name are replaced
+- ``messages``: the person's messages are deleted. The messages that the bot sent in turns that the
+  person woke are deleted too. In other messages the person's id and name are replaced
   (`nekro_core.chat.redact`).
 - ``users``: the person's rows are deleted. ``chats``: the person's private chats are deleted, with
   everything in them.
@@ -145,9 +145,10 @@ class PersonEraser:
 
 
 def _of_counters(database: Database) -> Iterable[SqlStatement]:
-    """Refuse the counts that other processes have made from the person's rows; see
-    `StatisticsCounter`. This statement is the first, so it waits for the counts under way before
-    the statistics are changed."""
+    """Add one to the number of erasures in a shared database. Then counts that other processes have
+    made from the person's rows, and not stored yet, are refused (see `StatisticsCounter`). This
+    statement must be the first: it waits until transactions that are just storing counts are over,
+    so that the next statements also change these counts."""
     if database.shared:
         yield SqlStatement(
             "INSERT INTO counted (name, through) VALUES (?, 1) "

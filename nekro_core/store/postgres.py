@@ -5,9 +5,10 @@ The writing connection holds an advisory lock of the database. A process that lo
 loses the lock and can no longer write. So two bots never write to the same database, even if the
 network fails. See docs/decisions/0022-postgresql.md.
 
-The processes of a cluster are *nodes*: they share the lock of the database, and each holds a lock
-on its own name. So a bot that runs alone and a cluster refuse each other, and so do two processes
-with the same name. See docs/decisions/0054-several-processes-on-one-database.md.
+The processes of a cluster are *nodes*. All nodes hold the lock of the database together, in shared
+mode, and each node holds another lock on its own name. So if a cluster uses the database, a bot
+that runs alone is refused, and the other way round. A node is also refused if another node has the
+same name. See docs/decisions/0054-several-processes-on-one-database.md.
 
 Tortoise only creates the tables. It does not run the other statements, because its PostgreSQL
 client discards the rows of an ``INSERT ... RETURNING``.
@@ -61,6 +62,9 @@ class PostgresTransaction:
             for value in values
             if isinstance(value, PendingSeq) and not value.number
         }
+        self._has_placeholders = any(
+            isinstance(value, PendingSeq) for _, values in statements for value in values
+        )
         self._number: int | None = None
         self.rows: list[Rows] | None = None
         """The rows of each statement; None until the commit begins."""
@@ -73,7 +77,7 @@ class PostgresTransaction:
             if self._pending:
                 await self._give_numbers(connection)
             for position, (sql, values) in enumerate(self._statements):
-                bound = self._final(values) if self._pending else values
+                bound = self._final(values) if self._has_placeholders else values
                 found = await connection.fetch(numbered_placeholders(sql), *bound)
                 check_rows(self._required, position, found)
                 rows.append(cast(Rows, found))
@@ -138,21 +142,21 @@ _MIGRATING = 0x6E656B6D
 _NODE_KEY = "hashtextextended('nekro-core ' || current_schema() || ' ' || $1, 0)"
 """The key of the advisory lock on the name of a node."""
 _STALLED_S = 2.0
-"""If a node stops in the middle of a transaction, the server ends its connection after this many
-seconds. Without it, a process that does not run any more (SIGSTOP, a frozen machine) would hold its
-row locks and the lock of the numbering, and no process could store messages. A chat must be served
-again within 5 s after its owner stopped."""
+"""If a node does nothing in the middle of a transaction for this many seconds, the server ends its
+connection. Without this limit, a process that does not run any more (SIGSTOP, a frozen machine)
+would keep its row locks and the lock of the numbering, and no process could store messages. The
+limit is short, because a chat must be served again within 5 s after its owner stopped."""
 _CONFLICTS = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 """Errors of a transaction that the server has rolled back because of another process. The
 transaction is repeated."""
 _MOST_CONFLICTS = 5
 _PING_S = 15.0
-"""The listening connection asks the server this often, in seconds, whether it is still there. It is
-idle otherwise, so a lost connection would not be noticed."""
+"""Seconds between two queries on the listening connection, which test whether the server still
+answers. Otherwise nothing would be sent on this connection, and its loss would not be noticed."""
 
 _COMMAND_S = 30.0
-"""Time-out of one statement, in seconds. Without it a statement would wait for ever if the server
-were gone and the connection did not notice."""
+"""Time-out of one statement, in seconds. Without it, a statement would wait for ever if the server
+disappeared without closing the connection."""
 
 _REWRITE_S = 600.0
 """Time-out of writing one table anew, in seconds. For comparison: on a small machine, SQLite writes
@@ -262,8 +266,9 @@ class PostgresEngine:
     ) -> list[Rows]:
         """See `DatabaseEngine.commit`. If the connection is lost during a commit, the next
         connection asks the server whether the transaction was committed. If the transaction was not
-        committed, or if a stopping server refused the statements, they are tried once more. A
-        transaction that the server ended because of another process is repeated."""
+        committed, or if a stopping server refused the statements, the statements are run once more.
+        If the server rolled the transaction back because of a conflict with another process, the
+        transaction is repeated."""
         for attempt in range(_MOST_CONFLICTS):
             try:
                 return await self._commit_once(statements, required)
@@ -333,8 +338,9 @@ class PostgresEngine:
 
     @asynccontextmanager
     async def migrating(self) -> AsyncIterator[None]:
-        """Let only one node at a time run the block, in which it migrates the tables. A process
-        that is alone does not wait. Raises `StoreUnavailable`."""
+        """Let only one node at a time run the block, in which the node migrates the tables. A
+        process that is no node has the database for itself, and does not wait. Raises
+        `StoreUnavailable`."""
         if not self._node:
             yield
             return
@@ -505,12 +511,13 @@ _HOLDER_OF_NAME = (
     f"{_HOLDERS} AND objsubid = 1 "
     f"AND ((classid::bigint << 32) | objid::bigint) = {_NODE_KEY} LIMIT 1"
 )
-"""Finds the process that holds the lock on a name. PostgreSQL shows the two halves of its key."""
+"""Finds the process that holds the lock on the name of a node. PostgreSQL's list of locks shows the
+key of the lock as two halves of 32 bits."""
 
 
 async def _nothing_to_reset(connection: Connection) -> None:
-    """Do nothing, since a read leaves no state in the connection. By default asyncpg sends a reset
-    statement after each read."""
+    """Do nothing when a connection goes back to the pool, because a read leaves no state in it. By
+    default, asyncpg sends a statement that resets the connection after each read."""
 
 
 _STOPPING = (
@@ -519,8 +526,8 @@ _STOPPING = (
     asyncpg.CannotConnectNowError,
     asyncpg.IdleInTransactionSessionTimeoutError,
 )
-"""Errors of a server that ends a connection: because the server stops, or because a node did
-nothing in a transaction. They mean that the transaction is rolled back."""
+"""Errors with which a server ends a connection: because the server stops, or because a node did
+nothing in a transaction for too long. After such an error, the transaction is rolled back."""
 
 
 def _translated(error: Exception) -> StoreError:

@@ -5,10 +5,14 @@
 The messages of a chat are numbered from 0 in the order of their arrival. Such a number is called a
 position. It never changes. The index of a chat consists of segments (parts of the index, not the
 segments of a message), one after another. Each segment holds the terms of some consecutive
-messages. When eight neighbouring segments have the same size, they are merged into one. So a chat
-with a million messages has about fifteen segments. The newest messages, up to two hundred, are in
-no segment: a search reads them from the table of messages itself. So a message can be found as soon
-as it is stored, and a crash cannot lose it from the index.
+messages. The terms of a segment are distributed to buckets, and the data of one bucket are a page.
+When eight neighbouring segments have the same size, they are merged into one. So a chat with a
+million messages has about fifteen segments. The newest messages, up to two hundred, are in no
+segment: a search reads them from the table of messages itself. So a message can be found as soon as
+it is stored, and a crash cannot lose it from the index.
+
+Other data of the messages in segments, such as their times and vectors, are in blocks of a fixed
+number of consecutive messages.
 
 When a message is recalled, hidden, edited, redacted or deleted, a trigger adds a row to
 ``search_changes`` in the same transaction. From then on, searches ignore the terms that the
@@ -44,20 +48,19 @@ _BUCKET_BITS = 13
 """The id of a page is the id of its segment times two to this power, plus the number of its
 bucket."""
 _AT_ONCE = 64
-"""Number of pages that one step reads or writes. They have about 0.6 MB, and take 2 ms of the
-database's time."""
+"""Number of pages that one step reads or writes: about 0.6 MB. The database needs 2 ms for them."""
 _IN_ONE_QUERY = 500
 _REMOVED = -100
-"""The level of a segment that was merged into a larger segment. The pages of the merged segment are
-being deleted."""
+"""The level of a segment that was merged into a larger segment, while its pages are deleted."""
 _CHANGED = -200
-"""Stands in place of a level in the rows of changed messages, in a query for both."""
+"""One query reads both segments and changed messages. In its rows for changed messages, this number
+stands in place of the level of a segment."""
 _MOST_CHANGES = 20_000
 """Maximum number of changed messages that are removed from a chat's index in one pass."""
 
 _MOST_COUNTED = 600_000
-"""Maximum number of records that `SearchIndexRepository.count_before` counts one by one. The
-largest segment has as many."""
+"""Maximum number of records that `SearchIndexRepository.count_before` counts one by one: the number
+of messages of the largest segment."""
 
 _PAGE = InsertStatement("search_pages", ("id", "data"))
 _SEGMENT = InsertStatement(
@@ -72,7 +75,7 @@ class SearchSegment:
     """Consecutive messages of a chat whose terms are indexed together.
 
     Attributes:
-        id: Its number.
+        id: The number of the segment, unique among all chats.
         level: 0 for the smallest. A segment of the next level is eight times as large.
         start: The position of its first message in the chat.
         count: How many messages it has.
@@ -199,8 +202,9 @@ class SearchIndexRepository:
     async def ranges_within(
         self, chat_key: ChatKey, since: float, until: float
     ) -> list[tuple[int, int]]:
-        """Get the blocks all of whose messages are from ``since`` up to but not including
-        ``until``: the first and the last number of each sequence of consecutive blocks."""
+        """Find the blocks that have only messages from ``since`` up to but not including ``until``,
+        in seconds since 1970. Return the first and the last number of each sequence of consecutive
+        blocks."""
         rows = await self._database.read(
             "SELECT MIN(number) AS first, MAX(number) AS last FROM ("
             "SELECT number, number - ROW_NUMBER() OVER (ORDER BY number) AS sequence "
@@ -231,7 +235,8 @@ class SearchIndexRepository:
         return [row["number"] for row in rows]
 
     async def unencoded(self, chat_key: ChatKey, limit: int) -> list[SearchBlock]:
-        """Get the newest blocks that the sentence encoder has not read."""
+        """Get the newest blocks for whose messages the sentence encoder has not computed vectors
+        yet."""
         rows = await self._database.read(
             f"SELECT {_BLOCK_COLUMNS} FROM search_blocks WHERE chat_key = ? AND encoded = ? "
             "ORDER BY number DESC LIMIT ?",
@@ -242,8 +247,8 @@ class SearchIndexRepository:
         return [_block_of(row) for row in rows]
 
     async def count_before(self, chat_key: ChatKey, seq: int) -> int:
-        """Count the records of a chat before a number. The number of records in each segment is
-        known, so this takes a millisecond in a chat of any size."""
+        """Count the records of a chat with a smaller number than ``seq``. The number of records in
+        each segment is known, so this takes a millisecond in a chat of any size."""
         counted, after = 0, 0
         for segment in await self.segments(chat_key):
             if segment.last_seq >= seq:
@@ -315,9 +320,9 @@ class SearchIndexRepository:
             chat_key: The chat.
             segment: The segment; its id is not used.
             pages: The pages by their buckets.
-            messages: Its messages, in order.
-            changes_until: The result of `newest_change` before the messages were read. The messages
-                that were read include all changes up to this one.
+            messages: The messages of the segment, in order.
+            changes_until: The result of `newest_change` before the messages were read. So the
+                messages were read with all changes up to this one.
         """
         segment = replace(segment, id=await self._next_id())
         blocks: list[SqlStatement] = []
@@ -358,7 +363,7 @@ class SearchIndexRepository:
         return replace(hidden, level=segment.level)
 
     async def add_pages(self, segment: SearchSegment, pages: Mapping[int, bytes]) -> None:
-        """Add pages to a segment that was begun."""
+        """Add pages to a segment that `begin_merge` has added."""
         for some in _slices(list(pages), _AT_ONCE):
             part = {bucket: pages[bucket] for bucket in some}
             await self._database.write(*_page_statements(segment, part))
@@ -380,8 +385,8 @@ class SearchIndexRepository:
             await self._delete(each)
 
     async def delete_unfinished(self, chats: ChatScope = every_chat) -> None:
-        """Delete segments of some chats that a crash left half written or half deleted. No other
-        process may index these chats."""
+        """Delete segments that a crash left half written or half deleted, in the chats for which
+        ``chats`` returns True. No other process may index these chats."""
         async with self.writing:
             rows = await self._database.read(
                 f"SELECT {', '.join(_SEGMENT.columns)} FROM search_segments WHERE level < 0"
@@ -398,7 +403,7 @@ class SearchIndexRepository:
         Args:
             chat_key: The chat.
             number: The number of the block.
-            vectors: `VECTOR_BYTES` for each of its messages.
+            vectors: The vectors of the block's messages, each with `VECTOR_BYTES` bytes.
             removals: The value of `removals` before the texts were read.
         """
         async with self.writing:
@@ -555,9 +560,10 @@ class SearchIndexRepository:
 
     async def _next_id(self) -> int:
         if self._database.shared:
-            # Other processes add segments of other chats at the same time. The sequence of the
-            # messages gives no number twice. Its numbers are above all ids of segments, because
-            # there are far fewer segments than messages.
+            # Other processes add segments of other chats at the same time. So the id comes from the
+            # PostgreSQL sequence of the messages' numbers, which gives no number twice. Its numbers
+            # are above all earlier ids of segments, because there are far fewer segments than
+            # messages.
             (row,) = await self._database.read("SELECT nextval('messages_seq_seq') AS id")
             return int(row["id"])
         (row,) = await self._database.read(

@@ -1,8 +1,10 @@
-"""Encodes the pages of the search index: the terms of one bucket, each with its postings.
+"""Encodes the pages of the search index. A page holds the terms of one bucket of a segment, each
+term with its postings.
 
-A posting is an unsigned number of 32 bits: the position of the message in its segment (20 bits),
-how often the message has the term (4 bits, at most 15), and how many terms it has (8 bits, at most
-255). The postings of a term are in the order of the messages.
+A posting says that a message has a term. It is an unsigned number of 32 bits: the position of the
+message in its segment (20 bits), how often the message has the term (4 bits, at most 15), and how
+many terms the message has (8 bits, at most 255). The postings of a term are in the order of the
+messages.
 
 A page consists of the number of terms, the length of the terms' text, the terms with line feeds
 between them, the number of postings of each term, and all postings. Numbers are 32-bit
@@ -55,8 +57,8 @@ def lengths(postings: Postings) -> NDArray[np.float32]:
 
 
 def moved(postings: Postings, by: int) -> Postings:
-    """Add ``by`` to all positions. This makes the postings right for a segment that begins
-    earlier."""
+    """Return the postings with ``by`` added to all positions. So the postings of a segment can be
+    put into a merged segment, which begins ``by`` messages earlier."""
     return postings + np.uint32(by << _POSITION)
 
 
@@ -88,8 +90,8 @@ def merge_pages(pages: Iterable[tuple[int, bytes]], buckets: int) -> dict[int, b
     """Merge pages of several segments, and distribute the terms among buckets.
 
     Args:
-        pages: The pages, in the order of the segments. The number before each page is added to its
-            positions in the merged segment.
+        pages: The pages, in the order of the segments, each with the position in the merged segment
+            at which its own segment begins. This number is added to the positions of the page.
         buckets: The number of buckets of the merged segment.
 
     Returns:
@@ -154,9 +156,9 @@ def postings_of(page: bytes, terms: Iterable[str]) -> dict[str, Postings]:
 
 
 def _index_of(term: bytes, page: bytes, begin: int, end: int) -> int:
-    """Return the index of a term among the terms of a page, whose text is from ``begin`` to
-    ``end``; -1 if the page does not have the term. Most of the terms that a search looks for are in
-    few pages, so this does not copy anything."""
+    """Return the index of a term among the terms of a page; -1 if the page does not have the term.
+    The text of the terms is from ``begin`` to ``end`` in the page. It is not copied, because most
+    pages that a search reads do not have the term."""
     after = begin + len(term)
     if page.startswith(term, begin, end) and (after == end or page[after] == _LINE_FEED):
         return 0
@@ -185,7 +187,7 @@ def without(page: bytes, dead: NDArray[np.bool_]) -> bytes | None:
 
 
 def with_added(page: bytes, added: Mapping[str, Postings]) -> bytes:
-    """Return a page with further postings."""
+    """Return a page with the postings of ``added`` in addition to its own."""
     terms = decode_page(page) if page else {}
     for term, postings in added.items():
         terms[term] = np.sort(np.concatenate((terms.get(term, _none()), postings)))
@@ -193,7 +195,7 @@ def with_added(page: bytes, added: Mapping[str, Postings]) -> bytes:
 
 
 def _encoded(terms: Mapping[str, Postings]) -> bytes:
-    """Encode a page; terms without postings are left out."""
+    """Encode a page. Terms without postings are left out."""
     kept = {term: postings for term, postings in terms.items() if len(postings)}
     sizes = np.array([len(each) for each in kept.values()], np.int64)
     return encode_page(list(kept), sizes, np.concatenate([_none(), *kept.values()]))

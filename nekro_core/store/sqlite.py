@@ -30,7 +30,7 @@ IN_MEMORY = ":memory:"
 
 
 class SqliteEngine:
-    """Reads and commits on one connection. Make it with `open`."""
+    """Reads and commits on one connection. Use `SqliteEngine.open` to make an engine."""
 
     dialect = "sqlite"
     takes_nul = True
@@ -100,10 +100,10 @@ class SqliteEngine:
         return max((row["seq"] for row in rows), default=0)
 
     async def vacuum(self, *, anew: bool) -> None:
-        """See `DatabaseEngine.vacuum`. SQLite overwrites freed pages by itself (``secure_delete``).
+        """See `DatabaseEngine.vacuum`. SQLite itself overwrites deleted data (``secure_delete``).
         With ``anew``, the whole file is rewritten, which removes deleted data that earlier versions
-        of the bot left. That takes 1 s of processor time for each 150 MB, and all other reads wait
-        meanwhile. In both cases the write-ahead log is emptied."""
+        of the bot left. That takes 1 s of processor time for each 150 MB, and all reads and writes
+        wait meanwhile. In both cases the write-ahead log is emptied."""
         if anew:
             await self.read("VACUUM", ())
         await self.read("PRAGMA wal_checkpoint(TRUNCATE)", ())

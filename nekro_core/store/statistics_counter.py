@@ -1,10 +1,12 @@
-"""Counts messages, turns and requests, a slice at a time, for the rows of the statistics.
+"""Counts messages, turns and requests to models for the statistics: a limited number of rows (a
+slice) at a time.
 
 The new counts are stored in the same transaction as the information which rows were counted. So a
 row is never counted twice, even if the process is killed. If several processes share the database,
-each counts. Two may count the same slice, but only the first can store its counts. Rows from before
-the statistics existed are counted in the same way as new rows. Storing a message or ending a turn
-does not wait for the counting: new rows are in the statistics within a few seconds.
+all of them count. Two processes may count the same slice, but only the first can store its counts.
+Rows from before the statistics existed are counted in the same way as new rows. Storing a message
+or ending a turn does not wait for the counting: new rows are in the statistics within a few
+seconds.
 """
 
 from collections import defaultdict
@@ -26,15 +28,15 @@ _SETTLED_S = 2.0
 """A message gets its number a moment before it is stored. So a message is counted only after this
 many seconds. By then, all messages with smaller numbers are stored too."""
 _SHARED_SETTLED_S = 10.0
-"""In a shared database, a request is counted only after this many seconds. By then, each
-transaction that had begun before it is over: a process that stops in one loses its connection after
-2 s."""
+"""In a shared database, a request is counted only after this many seconds. By then, all
+transactions that had begun before are over, also those of a process that stopped in a transaction:
+the server ends its connection after 2 s."""
 _ROUND_S = 5.0
 _PAUSE_S = 0.02
 _AFTER_FAULT_S = 60.0
 ERASURES = "erasures"
-"""The name of the row of ``counted`` that has the number of erasures. Only a shared database has
-it."""
+"""The name of the row of the table ``counted`` that has the number of erasures of persons. Only a
+shared database has this row."""
 _GOOD_STOPS = frozenset({"finished", "stopped", "recalled", "too_old", "switched_off"})
 """Reasons for the end of a turn that are not errors."""
 
@@ -51,8 +53,8 @@ class StatisticsCounter:
         self._counted: dict[str, int] = {}
         self._nobody_erased: tuple[WriteGuard, ...] = ()
         self.pause = anyio.Lock()
-        """Hold this lock to remove a person from the rows. While the lock is held, nothing is
-        counted. So the person is not written into the statistics again."""
+        """Hold this lock while you remove a person from the rows. While the lock is held, nothing
+        is counted. So the person is not written into the statistics again."""
         self._settled = self._given = messages.last_seq
         self._given_at = clock()
         self._settled_uses = self._newest_use = 0
@@ -72,8 +74,8 @@ class StatisticsCounter:
 
     async def count_slice(self, *, times: int = 1) -> bool:
         """Count the next slice. With ``times``, the slice is this many times as large. Returns True
-        if there may be more rows to count. Raises `StoreError`; the rows that were not counted
-        because of the error are counted by a later call."""
+        if there may be more rows to count. Raises `StoreError`. A later call counts the rows that
+        were not counted because of the error."""
         async with self.pause:
             try:
                 await self._look_at_erasures()
@@ -87,9 +89,10 @@ class StatisticsCounter:
                 return True
 
     async def _look_at_erasures(self) -> None:
-        """In a shared database, note how many erasures there were before the rows are read. If
-        there was another one when the counts are stored, they may contain the erased person, so the
-        transaction is refused. An erasure that begins later waits for the transaction."""
+        """In a shared database, note the number of erasures before the rows are read. If the number
+        has grown when the counts are stored, the counts may contain the person who was erased
+        meanwhile. So the transaction that stores them is refused. An erasure that begins during
+        this transaction waits until the transaction is over."""
         if not self._database.shared:
             return
         sql = "SELECT through FROM counted WHERE name = ?"
@@ -108,8 +111,8 @@ class StatisticsCounter:
         self._nobody_erased = (WriteGuard(unchanged),)
 
     async def backlog(self) -> int:
-        """Return the approximate number of messages and turns that are not counted yet. It is large
-        after the first start of a version with statistics."""
+        """Return the approximate number of messages and turns that are not counted yet. The number
+        is large if a database from before the statistics existed is opened for the first time."""
         through = await self._through("messages")
         (row,) = await self._database.read(
             "SELECT COUNT(*) AS number FROM turns WHERE counted = ? AND running_chat IS NULL", False
@@ -145,8 +148,10 @@ class StatisticsCounter:
         return self._settled
 
     async def _settle_uses(self) -> int:
-        """Return the highest id of a request below which no row can appear later. In a shared
-        database, a transaction of another process may still be under way."""
+        """Return the highest id of a request that may be counted now. If the database is not
+        shared, all stored requests may be counted. In a shared database, a transaction of another
+        process may store a request with a lower id later. So only ids are returned below which no
+        request can appear any more."""
         if not self._database.shared:
             return ABOVE_ALL
         now = self._clock()

@@ -152,8 +152,8 @@ class Store:
         ``asyncpg://user:password@host:5432/name``. Leaving the block commits the queued writes and
         closes the database. Several stores can be open in one process.
 
-        If the settings have a ``node``, other nodes can open the database too. It must be on a
-        PostgreSQL server.
+        If the settings have a ``node`` (the name of this process), other nodes can open the
+        database at the same time. Then the database must be on a PostgreSQL server.
 
         Raises `DatabaseTooNew`, `MigrationFailed`, `StoreUnavailable`, and on PostgreSQL
         `DatabaseInUse`. For a SQLite file the caller must hold a `DataFolderLock`.

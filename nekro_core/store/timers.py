@@ -10,14 +10,14 @@ from nekro_core.store.values import TimerRow
 
 
 class TimerRepository:
-    """The rows of ``timers``. The process also holds them in memory, so they are read only when the
-    bot starts."""
+    """The rows of ``timers``. The process also holds these rows in memory, so it reads them only
+    when the bot starts, or when another process has changed them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def all(self, chats: ChatScope = every_chat) -> list[TimerRow]:
-        """Get the rows of some chats, oldest first."""
+        """Get the rows of the chats for which ``chats`` returns True, oldest first."""
         rows = await self._database.read("SELECT * FROM timers ORDER BY id")
         return [found for found in map(_row_of, rows) if chats(found.chat_key)]
 
@@ -27,8 +27,8 @@ class TimerRepository:
         return _row_of(rows[0]) if rows else None
 
     async def put(self, row: TimerRow, *, replaced: Sequence[str] = ()) -> None:
-        """Insert or replace a row, and delete the rows of the ids in ``replaced``, in one
-        transaction. The write is queued before the first await."""
+        """Insert or replace a row, and delete the rows whose ids are in ``replaced``, in one
+        transaction. The write is queued before this method first waits."""
         await self._database.write(
             *(self.forgotten(each) for each in replaced), self.kept(row), *self.told(row.timer_id)
         )
@@ -39,14 +39,15 @@ class TimerRepository:
         await self._database.write(*(self.forgotten(each) for each in timer_ids), *told)
 
     def told(self, timer_id: str) -> list[SqlStatement]:
-        """Return the statements that tell other processes of a changed timer."""
+        """Return the statements that announce to other processes that a timer has changed."""
         return announcement(self._database, ChangeTopic.TIMERS, timer_id)
 
     @staticmethod
     def claim(before: TimerRow, after: TimerRow) -> WriteGuard:
-        """Return the condition of a due time's report: the row is still ``before``. If it is, it
-        becomes ``after``. So of several processes only one reports a due time, and none reports a
-        timer that another process has changed or deleted."""
+        """Return the condition under which the report of a due timer is stored: the stored row is
+        still ``before``. If so, the condition's statement also changes the row to ``after``. So of
+        several processes only one reports a due time, and none reports a timer that another process
+        has changed or deleted."""
         return WriteGuard(
             SqlStatement(
                 "UPDATE timers SET state = ?, due = ?, told_due = ?, record_seq = ? "

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from nekro_core.chat import ChatKey, Record
 from nekro_core.store.database import Database, SqlStatement
 from nekro_core.store.messages import SELECT, MessageRepository, record_of
+from nekro_core.store.pending_seq import final_seq
 from nekro_core.store.people import ChatRepository
 
 
@@ -99,5 +100,5 @@ class TransferRows:
         (*_, added) = await self._messages.add(
             record, unique_id=unique_id or None, before=self._chats.seen(record.chat_key)
         )
-        await self._chats.mark_handled(record.chat_key, record.seq)
+        await self._chats.mark_handled(record.chat_key, final_seq(record.seq))
         return bool(added)

@@ -18,13 +18,14 @@ _COLUMNS = (
 )
 _SELECT = f"SELECT {_COLUMNS} FROM turns"
 _MOST_UNANSWERED = 100_000
-"""Maximum number of records that are read after a restart. So many records arrive in ten minutes
-with 160 messages a second."""
+"""Maximum number of records that are read after a restart. At 160 messages a second, about so many
+records arrive in ten minutes."""
 _LATEST_TURNS = 50_000
-"""Number of newest turns that are read after a restart. So many turns run in ten minutes with 80
-turns a second. Without this limit the query would scan the whole table."""
+"""Number of newest turns that are read after a restart. At 80 turns a second, about so many turns
+run in ten minutes. Without this limit the query would scan the whole table."""
 _LISTED_STOPS = 10_000
-"""`TurnRepository.different` looks for reasons of an end only in this many of the newest turns."""
+"""`TurnRepository.different` reads only this many of the newest turns to find the different reasons
+for which turns end."""
 _ENDS = "SELECT (SELECT MIN(id) FROM turns) AS low, (SELECT MAX(id) FROM turns) AS high"
 """The lowest and the highest id of a turn. If one SELECT had both MIN and MAX, SQLite would read
 all turns."""
@@ -32,7 +33,7 @@ _NOTHING_WAITS = 2**62
 NORMAL_STOPS = ("finished", "stopped", "recalled")
 """Reasons for the end of a turn that are not faults."""
 _MOST_DIFFERENT = 200
-"""Maximum number of models or reasons that a filter offers."""
+"""Maximum number of different models that `TurnRepository.different` returns."""
 _THROUGH = "CASE WHEN trigger_seq > through_seq THEN trigger_seq ELSE through_seq END"
 _ANSWERED = (
     f"SELECT chat_key, user_id, MAX({_THROUGH}) AS through FROM ("
@@ -46,7 +47,8 @@ have seen. A turn answers one person."""
 
 
 class _Begun:
-    """An awaitable. It returns the turn when the turn's row is committed."""
+    """An awaitable that waits until the row of a new turn is committed, and then returns the
+    turn."""
 
     def __init__(self, chat_key: ChatKey, written: Awaitable[list[Rows]]) -> None:
         self._chat_key = chat_key
@@ -174,8 +176,8 @@ class TurnRepository:
         )
 
     async def interrupted(self, chats: ChatScope = every_chat) -> list[TurnRow]:
-        """Get the turns of some chats that a dead process did not end, oldest first. Call it before
-        the first turn of these chats begins."""
+        """Get the turns that a dead process did not end, oldest first, of the chats for which
+        ``chats`` returns True. Call this method before the first turn of these chats begins."""
         rows = await self._database.read(f"{_SELECT} WHERE running_chat IS NOT NULL ORDER BY id")
         return [turn for turn in map(_turn, rows) if chats(turn.chat_key)]
 
@@ -186,10 +188,10 @@ class TurnRepository:
         limit_per_person: int = 100,
         chats: ChatScope = every_chat,
     ) -> list[UnansweredMessages]:
-        """Get the messages of some chats that are not marked as handled and that no turn of their
-        sender has seen. Only messages whose platform time is ``since`` or later are returned. Lines
-        that the system wrote to the agent are included. Lines of timers are included even if they
-        are older.
+        """Get the messages that are not marked as handled and that no turn of their sender has
+        seen, of the chats for which ``chats`` returns True. Only messages whose platform time is
+        ``since`` or later are returned. Lines that the system wrote to the agent are included.
+        Lines of timers are included even if they are older.
 
         Records that an interrupted turn has seen, or that woke it, count as seen, because that turn
         is resumed or closed. Of each person in each chat only the newest ``limit_per_person``
@@ -262,8 +264,9 @@ class TurnRepository:
         limit: int = 50,
         wanted_turns: TurnFilter | None = None,
     ) -> list[TurnRow]:
-        """Get the newest turns of one chat or of all, newest first. With ``before``, the id of a
-        turn, only older turns. With ``wanted_turns``, only turns that it describes."""
+        """Get the newest turns of one chat or of all chats, newest first. With ``before``, only
+        turns that are older than the turn with this id. With ``wanted_turns``, only turns that fit
+        this filter."""
         wanted = await self._conditions(wanted_turns or TurnFilter(chat_key=chat_key))
         if before:
             wanted.append(("id < ?", before))
@@ -275,7 +278,8 @@ class TurnRepository:
 
     async def different(self, column: Literal["stop", "model"]) -> list[str]:
         """Get the different values of a column, sorted, except the empty text. Each model is found
-        by one search in an index. Reasons are looked for only in the newest turns."""
+        by one search in an index. The reasons of ends (``stop``) have no index, so they are looked
+        for only in the newest turns."""
         if column == "stop":
             rows = await self._database.read(
                 "SELECT DISTINCT stop FROM "

@@ -1,5 +1,5 @@
-"""Holds the timers in memory and in the store, and keeps a queue of the timers by their due
-times."""
+"""Holds the timers in memory and in the store, and keeps a queue of the timers in the order of
+their due times."""
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
@@ -14,10 +14,10 @@ from nekro_core.timers.due import ACTIVE, OVER
 
 class TimerRows:
     """The timers' rows, in memory and in the store. A change is visible at once, and is stored when
-    the call returns. If it cannot be stored (`StoreError`), it is undone.
+    the call returns. If a change cannot be stored (`StoreError`), it is undone in memory.
 
-    Other processes that share the database may change rows too. `read_again` takes over their
-    changes. Rows of chats that are not in ``chats`` are left out.
+    Other processes that share the database may change rows too. `read_again` brings their changes
+    into memory. Rows of chats for which ``chats`` returns False are not held in memory.
     """
 
     def __init__(self, store: Store, chats: ChatScope = every_chat) -> None:
@@ -33,7 +33,7 @@ class TimerRows:
         return len(self._rows)
 
     async def load(self) -> None:
-        """Load the timers that an earlier process stored."""
+        """Load the stored timers into memory."""
         for row in await self._store.timers.all(self._chats):
             if row.state != OVER:
                 self.put(row)
@@ -115,8 +115,9 @@ class TimerRows:
         return self._store.timers.told(timer_id)
 
     def next_due(self) -> float | None:
-        """Return the next due time in the queue. If its timer was changed or deleted, this may be
-        earlier than the real next due time, never later."""
+        """Return the next due time in the queue; None if the queue is empty. The queue may contain
+        old due times of timers that were changed or deleted. So the returned time may be earlier
+        than the real next due time, but never later."""
         return self._queue[0][0] if self._queue else None
 
     def pop_due(self, now: float, most: int) -> list[TimerRow]:

@@ -2,10 +2,10 @@
 
 A due timer adds a system line to its chat, and the chat's agent answers the line. The line and the
 timer's changed row are written in one transaction. The line has a unique key, which is made of the
-timer's id and the due time, and the transaction needs the row to be unchanged. So each due time is
-reported exactly once, even if the process dies at any moment, or if several processes share the
-database. If the agent has not answered a line before a restart, it answers the line after the
-restart. It does the same with people's messages.
+timer's id and the due time. If another process has changed the row meanwhile, the transaction
+stores nothing. So each due time is reported exactly once, even if the process dies at any moment,
+or if several processes share the database. If the agent has not answered a line before a restart,
+it answers the line after the restart, like the messages of people.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,8 @@ from nekro_core.timers.due import RECURRING, after_firing, due_text, rescheduled
 from nekro_core.timers.rows import TimerRows
 
 _AT_ONCE = 64
-"""Maximum number of timers that are reported at the same time. They share a database commit."""
+"""Maximum number of timers that are reported at the same time. Their writes share a database
+commit."""
 _STORE_PAUSE_S = 1.0
 """Seconds before the next attempt, if the store cannot write. A full disk usually stays full for
 minutes."""
@@ -46,8 +47,8 @@ class TimerNoteWriter(Protocol):
 
 
 class TimerScheduler:
-    """Reports all due timers. ``wall`` returns seconds since 1970. A change of that clock is
-    noticed within ``look_s`` seconds."""
+    """Reports all due timers. ``wall`` returns seconds since 1970. If that clock is set to another
+    time, the scheduler notices this within ``look_s`` seconds."""
 
     def __init__(
         self,
@@ -79,8 +80,8 @@ class TimerScheduler:
                 await self._rows.news.wait()
 
     async def mend(self) -> None:
-        """Compute all next due times again. This is needed at the start, and after the clock was
-        set back."""
+        """Compute the next due times of all timers again. This is needed at the start, and after
+        the clock was set back."""
         now = self._wall()
         for row in self._rows.all():
             right = rescheduled(row, now)
@@ -118,10 +119,10 @@ class TimerScheduler:
         return min(max(following - self._wall(), 0.0), self._look_s)
 
     async def tell(self, row: TimerRow, now: float) -> None:
-        """Write the line of a due row together with the changed row. If this raises
-        `StoreUnavailable`, neither was written."""
+        """Write the line that reports the timer of a due row, together with the changed row. If
+        this raises `StoreUnavailable`, neither the line nor the row was written."""
         if self._rows.get(row.timer_id) is not row:
-            return  # The row was changed or deleted a moment ago.
+            return  # The row was changed or deleted after it was taken from the queue.
         told = after_firing(row, now)
 
         def claim(seq: int) -> tuple[WriteGuard]:

@@ -56,7 +56,7 @@ class TimerService:
 
     A change has effect at once, and is stored when the call returns. If it cannot be stored, the
     change is undone and `StoreError` is raised. `clear` and `reword` store one row after another.
-    So after an error, a part of their changes may remain.
+    So if one of them raises an error, a part of its changes may remain.
     """
 
     def __init__(
@@ -89,8 +89,9 @@ class TimerService:
         wall: Callable[[], float],
         chats: ChatScope = every_chat,
     ) -> AsyncIterator[Self]:
-        """Load the stored timers. ``wall`` returns seconds since 1970. ``chats`` says of which
-        chats this process reports the timers; when its answers change, call `read_again`."""
+        """Load the stored timers. ``wall`` returns seconds since 1970. ``chats`` returns whether
+        this process reports the timers of a chat. When ``chats`` begins to return something else
+        for a chat, call `read_again`."""
         settings = settings or TimerSettings()
         rows = TimerRows(store, chats)
         store.changes.listen(ChangeTopic.TIMERS, rows.read_again)
@@ -116,7 +117,7 @@ class TimerService:
         return self._wall()
 
     def start(self) -> None:
-        """Start to report due timers."""
+        """Start to report due timers to their chats."""
         self._begun.set()
 
     # ---- one-time timers
@@ -124,8 +125,9 @@ class TimerService:
     async def set_once(
         self, chat_key: ChatKey, due: float, text: str, *, temporary: bool = False
     ) -> TimerRow:
-        """Wake a chat's agent at ``due`` (seconds since 1970; 0 is now). A chat has at most one
-        temporary timer. A new temporary timer replaces it. Raises `TimerRefused`."""
+        """Set a timer that wakes a chat's agent once, at ``due`` (seconds since 1970; 0 is now). A
+        chat has at most one temporary timer: a new temporary timer replaces the earlier one. Raises
+        `TimerRefused`."""
         now = self._wall()
         due = due or now
         if not now - _PAST_S <= due < float("inf"):
@@ -191,7 +193,8 @@ class TimerService:
     async def create(
         self, chat_key: ChatKey, schedule: Schedule, text: str, *, title: str = ""
     ) -> TimerRow:
-        """Wake a chat's agent at each time of the schedule. Raises `TimerRefused`."""
+        """Set a timer that wakes a chat's agent at each time of the schedule. Raises
+        `TimerRefused`."""
         row = self._new(chat_key, RECURRING, text, title=title)
         row = self._scheduled(row, schedule)
         await self._rows.keep(row)
@@ -231,7 +234,8 @@ class TimerService:
         return row
 
     async def run_now(self, timer_id: str) -> TimerRow:
-        """Report a recurring timer now. Its due times do not change. Raises `TimerRefused`."""
+        """Report a recurring timer to its chat now. The due times of the timer do not change.
+        Raises `TimerRefused`."""
         row = self._recurring(timer_id)
         reported = row
 

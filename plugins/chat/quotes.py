@@ -19,7 +19,7 @@ _NOTHING = i18n_text(
 _WORD = re.compile(r"[a-z0-9]+|[^\W_a-z0-9]+")
 _SHORT = 2
 _ROOT = 4
-"""Number of first letters that the forms of one word share."""
+"""Two words count as forms of one word if their first letters, up to this number, are the same."""
 _THE_ASKER = frozenset(("me", "i", "my", "myself", "我", "我自己", "私", "僕", "俺", "わたし"))
 _THE_BOT = frozenset(("you", "bot", "the bot", "你", "您", "机器人", "あなた", "君", "ボット"))
 _ANYBODY = frozenset(
@@ -32,8 +32,9 @@ _ANYBODY = frozenset(
 
 
 def author_of(who: str, asker_id: str) -> str:
-    """Return whom ``who`` means, for `find_messages`: the asker's id for "me", "you" for the bot,
-    an empty text for anybody, else the name itself."""
+    """Return the author that `find_messages` should search for if a person asks for messages of
+    ``who``: the id of this person for words such as "me", "you" for the bot, an empty text for
+    anybody, else the name itself."""
     name = who.strip().removesuffix("さん").removesuffix("ちゃん").removesuffix("君") or who.strip()
     if name.casefold() in _THE_ASKER:
         return asker_id
@@ -43,8 +44,8 @@ def author_of(who: str, asker_id: str) -> str:
 
 
 def quoted(messages: Sequence[FoundMessage], asked: str) -> str:
-    """Return the messages as lines with time, author and text, oldest first. If there are none, a
-    sentence says so, in the language of ``asked``."""
+    """Return the messages as lines with time, author and text, oldest first. If there are no
+    messages, return a sentence that says so, in the language of ``asked``."""
     if not messages:
         return get_text(_NOTHING, _NOTHING["en-US"], _language(asked))
     in_order = sorted(messages, key=lambda each: each.number)
@@ -52,9 +53,10 @@ def quoted(messages: Sequence[FoundMessage], asked: str) -> str:
 
 
 def about(words: str, messages: Sequence[FoundMessage]) -> list[FoundMessage]:
-    """Return those of the found messages, best first, that share a word with ``words``. A search
-    also finds messages that only may be meant. A model can pass over those, but people would read
-    them as an answer. If no message shares a word, the best one is returned."""
+    """Return the found messages that share a word with ``words``, best first. If no message shares
+    a word, return only the best one. A search also finds messages that may have nothing to do with
+    ``words``. A model can ignore such messages, but people who read a quote would take them for the
+    answer."""
     roots = _roots(words)
     if not roots:
         return list(messages)
@@ -63,8 +65,9 @@ def about(words: str, messages: Sequence[FoundMessage]) -> list[FoundMessage]:
 
 
 def _roots(words: str) -> list[str]:
-    """Return the beginnings of the words, and pairs of characters of words in scripts without
-    spaces between words. Short words are left out, because most messages have them."""
+    """Return what messages are compared by: the first letters of each word, and, in scripts without
+    spaces between words, each pair of neighbouring characters. Short words with Latin letters are
+    left out, because most messages have such words."""
     found: list[str] = []
     for word in _WORD.findall(words.casefold()):
         if not word.isascii():

@@ -41,7 +41,7 @@ _DAY_AND_NIGHT = {
 
 
 def configuration(site: Site, language: str) -> dict[str, object]:
-    """Return the configuration of the site of a language."""
+    """Return the configuration with which Zensical builds the site of a language."""
     dark, light = _DAY_AND_NIGHT[language]
     up = "./" if language == "en" else "../"
     return {
@@ -70,7 +70,7 @@ def configuration(site: Site, language: str) -> dict[str, object]:
             "attr_list": {},
             "md_in_html": {},
             "tables": {},
-            # The names of headings in addresses are those that GitHub gives them.
+            # In links, headings get the same names as on GitHub.
             "toc": {
                 "permalink": True,
                 "slugify": {"object": "pymdownx.slugs.slugify", "kwds": {"case": "lower"}},
@@ -99,8 +99,9 @@ def as_toml(value: object) -> str:
 
 
 def build(root: Path, target: Path) -> None:
-    """Build the site of all languages into ``target``. Raises `subprocess.CalledProcessError` if
-    Zensical finds a fault."""
+    """Build the site of all languages into ``target``, which is replaced. Raises
+    `subprocess.CalledProcessError` if Zensical finds a fault, and `SystemExit` if a link leads
+    nowhere."""
     site = Site.read(root)
     with tempfile.TemporaryDirectory() as made:
         whole = Path(made) / "whole"

@@ -1,4 +1,5 @@
-"""Checks the links of a folder with HTML pages: each file and each heading must be there."""
+"""Checks the links of a folder with HTML pages: each file and each heading to which a link leads
+must exist."""
 
 import os
 from html.parser import HTMLParser
@@ -7,7 +8,8 @@ from urllib.parse import unquote, urlsplit
 
 
 class _Page(HTMLParser):
-    """Collects the links and the names of a page."""
+    """Collects the links of a page, and the names to which links can lead (of headings, for
+    example)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,8 +27,8 @@ class _Page(HTMLParser):
 
 
 def broken_links(folder: Path) -> list[str]:
-    """Return a sentence for each link of a page below ``folder`` that leads nowhere. Links to other
-    hosts are not followed."""
+    """Return a sentence for each link that leads nowhere, of all pages below ``folder``. Links to
+    other hosts are not followed."""
     pages = {path: _read(path) for path in sorted(folder.rglob("*.html"))}
     found: list[str] = []
     for path, page in pages.items():

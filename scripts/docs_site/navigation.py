@@ -44,8 +44,8 @@ class Entry:
 
 
 def navigation(site: Site, language: str) -> tuple[Entry, ...]:
-    """Return the navigation of a language. Each page of the site is in it once. Raises
-    `ValueError` if a page is in no table."""
+    """Return the navigation of a language. It contains each page of the site once. Raises
+    `ValueError` if a page is in none of the tables of docs/README.md."""
     text = (site.root / INDEX).read_text("utf-8")
     parts = _SECTION.split(text)[1:]
     seen = {"index.md", "pages.md"}
@@ -64,7 +64,8 @@ def _rows(site: Site, language: str, text: str, seen: set[str]) -> tuple[Entry, 
     entries: list[Entry] = []
     for title, link in _ROW.findall(text):
         page = _page_of(site, link)
-        if page.place in seen or "#" in link:  # a part of a page that has a row of its own
+        # A link with "#" leads to a part of a page, and the page has a row of its own.
+        if page.place in seen or "#" in link:
             continue
         if page.source.startswith("docs/wire/"):
             entries.append(_folder(site, language, "Wire logs", "docs/wire/", seen))
@@ -73,7 +74,7 @@ def _rows(site: Site, language: str, text: str, seen: set[str]) -> tuple[Entry, 
         else:
             seen.add(page.place)
             entries.append(Entry(_page_title(site, page, language, title), page.place))
-    if "architecture.md" in seen:  # the section for those who change nekro-core
+    if "architecture.md" in seen:  # The section is that for people who change nekro-core.
         extra = [("Examples", "examples.md"), ("License", "license.md")]
         entries += [Entry(title, place) for title, place in extra if place not in seen]
         seen.update(place for _, place in extra)
@@ -81,8 +82,9 @@ def _rows(site: Site, language: str, text: str, seen: set[str]) -> tuple[Entry, 
 
 
 def _folder(site: Site, language: str, title: str, folder: str, seen: set[str]) -> Entry:
-    """A section with all pages of a folder. The title of a decision is a whole sentence, so its
-    line has the number and the name of the file."""
+    """Return a section with all pages of a folder. The title of a decision is a whole sentence, too
+    long for the navigation. So its line has the number and the subject from the name of its
+    file."""
     pages = [page for page in site.pages if page.source.startswith(folder)]
     pages.sort(key=lambda page: (not page.place.endswith("index.md"), page.place))
     seen.update(page.place for page in pages)
@@ -121,5 +123,5 @@ def _page_of(site: Site, link: str) -> Page:
 
 
 def nested(entries: Sequence[Entry]) -> list[dict[str, object]]:
-    """Return the navigation in the form that the configuration has."""
+    """Return the navigation in the form that the configuration of Zensical needs."""
     return [{each.title: nested(each.below) if each.below else each.place} for each in entries]

@@ -1,8 +1,8 @@
 """Prepares the pages of the documentation for the site: one folder of Markdown for each language.
 
-A page that has no translation is put into the folder in English, with a sentence that says so. The
-links of a page are those of the repository: they are changed to those of the site. See
-docs/decisions/0051-upgrades-exports-site.md.
+If a page has no translation, the English page is put into the folder of the language, with a
+sentence that says so. The links of the pages lead to files of the repository. They are changed so
+that they lead to pages of the site. See docs/decisions/0051-upgrades-exports-site.md.
 """
 
 import os
@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "zh": "简体中文", "ja": "日本語"}
-"""The languages of the site, each with the name that pages use for it in links."""
+"""The languages of the site, each with its own name, under which pages link to their
+translation."""
 SUFFIXES: Mapping[str, str] = {"en": "", "zh": ".zh", "ja": ".ja"}
 ONLY_ENGLISH: Mapping[str, str] = {"zh": "本页只有英文。", "ja": "このページは英語だけです。"}
 _NAMES = {"English": "en", "简体中文": "zh", "中文": "zh", "日本語": "ja"}
@@ -27,12 +28,12 @@ OUTSIDE_DOCS: Mapping[str, str] = {
     "LICENSE": "license.md",
     "examples/README.md": "examples.md",
 }
-"""Pages that are not below ``docs``, and their places on the site."""
+"""The pages whose files are not below ``docs``, each with its place on the site."""
 RENAMED: Mapping[str, str] = {
     "docs/README.md": "pages.md",
     "docs/decisions/README.md": "decisions/index.md",
 }
-"""Pages below ``docs`` that have another place on the site than in ``docs``."""
+"""The pages below ``docs`` whose place on the site is not their path in ``docs``."""
 
 _FENCED = re.compile(r"^( *)```.*?^\1```[^\n]*$", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
@@ -51,7 +52,7 @@ class Page:
 
     Attributes:
         source: The English file, relative to the root of the repository.
-        place: The file in the folder of each language, relative to that folder.
+        place: The path of the page's file in the folder of Markdown of each language.
         translations: The files of the other languages, by language.
     """
 
@@ -60,7 +61,8 @@ class Page:
     translations: Mapping[str, str]
 
     def file_in(self, language: str) -> str:
-        """Return the file with the text for a language: the English one if there is no other."""
+        """Return the file with the text for a language: the English file if there is no
+        translation."""
         return self.translations.get(language, self.source)
 
     @property
@@ -73,7 +75,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Site:
-    """All pages of the site, and where each file of the repository is on it."""
+    """All pages of the site. Finds the page of a file of the repository, and writes the pages."""
 
     root: Path
     pages: tuple[Page, ...]
@@ -99,8 +101,8 @@ class Site:
         return None
 
     def write(self, language: str, folder: Path) -> None:
-        """Write the pages of a language, the pictures, and the files that readers can load down.
-        Raises `BrokenLink`."""
+        """Write into ``folder`` the pages of a language, the pictures, and the files that readers
+        can download. Raises `BrokenLink`."""
         for page in self.pages:
             file = page.file_in(language)
             text = (self.root / file).read_text("utf-8")
@@ -148,13 +150,14 @@ class Site:
         if its_language == language:
             return _relative(other.place, page.place) + hash_anchor
         # A page of another language is in another part of the site, which is built on its own. So
-        # this is the address of the page and not the path of its file. Zensical reads it from the
-        # folder of the file in which it stands.
+        # the link has the address of that page and not the path of its file. Zensical reads the
+        # address relative to the folder of the file that contains the link.
         return _up(page.place, language) + _below_root(other, its_language) + hash_anchor
 
     def _anchor(self, anchor: str, linked: str, shown: str) -> str:
-        """Return the name that a heading of the file ``linked`` has in the file ``shown``, which
-        may be a translation: translations have the same headings in the same order."""
+        """Return the name that the heading ``anchor`` of the file ``linked`` has in the file
+        ``shown``, which may be a translation of ``linked``. Translations have the same headings in
+        the same order."""
         if linked == shown or not (self.root / linked).is_file():
             return anchor
         names, other = heading_names(self.root / linked), heading_names(self.root / shown)
@@ -179,8 +182,9 @@ def heading_names(file: Path) -> tuple[str, ...]:
 
 
 def for_python_markdown(text: str) -> str:
-    """Change what Python-Markdown reads in another way than GitHub: it needs an empty line before a
-    list or a table, and four blanks before a block of code in a list."""
+    """Change a text so that Python-Markdown reads it in the same way as GitHub. Unlike GitHub,
+    Python-Markdown needs an empty line before a list or a table, and four spaces before a block of
+    code in a list."""
     pieces: list[str] = []
     end = 0
     for block in _FENCED.finditer(text):
@@ -225,7 +229,7 @@ def _page(root: Path, source: str, place: str) -> Page:
 
 
 def _outside_code(text: str, change: Callable[[str], str]) -> str:
-    """Change a text where it is no code."""
+    """Return a text with ``change`` applied to all parts that are not code."""
     pieces: list[str] = []
     end = 0
     for block in _FENCED.finditer(text):
@@ -253,7 +257,7 @@ def _relative(place: str, start: str) -> str:
 
 
 def _up(place: str, language: str) -> str:
-    """Return the way from the folder of a page's file to the root of the site."""
+    """Return the relative path from the folder of a page's file to the root of the site."""
     return "../" * (place.count("/") + (language != "en")) or "./"
 
 

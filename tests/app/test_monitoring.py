@@ -1,4 +1,4 @@
-"""A bot says whether it can answer, and what its metrics are, also when parts of it fail."""
+"""A bot reports whether it can answer, and reports its metrics, also when parts of the bot fail."""
 
 import sqlite3
 from pathlib import Path
@@ -26,7 +26,7 @@ def monitor_of(app: App) -> BotMonitor:
 
 
 async def reasons(app: App) -> dict[str, str]:
-    """Why the bot is not ready, by part."""
+    """Return why the bot is not ready: the reason of each part of the bot that is not."""
     found = await monitor_of(app).readiness()
     assert found.ready == all(each.ok for each in found.checks)
     assert {each.name for each in found.checks} == {"start", "database", "adapters", "model"}
@@ -34,7 +34,8 @@ async def reasons(app: App) -> dict[str, str]:
 
 
 async def numbers(app: App) -> dict[str, float]:
-    """The metrics as lines of text, with their numbers."""
+    """Return the number of each metric. The key is the name with the labels, as Prometheus reads
+    it."""
     text, content_type = await monitor_of(app).metrics_text()
     assert content_type.startswith("text/plain")
     lines = [each for each in text.decode().splitlines() if not each.startswith("#")]

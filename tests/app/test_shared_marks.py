@@ -1,4 +1,5 @@
-"""A person who was erased in one process is erased in all that share its database."""
+"""A person who was erased in one process counts as erased in all processes that share the
+database."""
 
 import anyio
 import pytest

@@ -1,4 +1,4 @@
-"""`quote_messages`: what was said in the chat is posted as it was written."""
+"""The tool `quote_messages` posts earlier messages of the chat again, word for word."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -27,7 +27,7 @@ def found_message(number: int, line: str) -> FoundMessage:
 
 @pytest.fixture
 async def talked(world: World) -> AsyncIterator[World]:
-    """A chat in which Lin and Mei have talked, and Lin now asks for it."""
+    """A chat in which Lin and Mei have talked, and in which Lin now asks what Mei said."""
     async with Store.open("sqlite://:memory:") as store:
         lines = [
             said(1, "10001", "Lin", Text("The kiln is too hot.")),
@@ -82,7 +82,8 @@ async def test_me_is_the_asker_and_the_question_is_not_quoted(
 def test_only_messages_that_share_a_word_are_quoted_or_else_the_best_one(
     words: str, lines: list[str], quoted: list[int]
 ) -> None:
-    """The lines are what the search found, best first."""
+    """``lines`` are the messages that the search found, best first. ``quoted`` has the indexes of
+    those that are quoted."""
     found = [found_message(number, line) for number, line in enumerate(lines)]
     assert [each.number for each in about(words, found)] == quoted
 

@@ -128,7 +128,8 @@ async def test_a_bot_that_hangs_is_reported_and_one_that_was_killed_is_not(
     assert "should answer at http://127.0.0.1:9" in found["bot"].seen
     assert found["database"].seen == "in use by the running bot"
 
-    (data / "running.json").write_bytes(note)  # after kill -9 the file stays, but nobody locks it
+    # After kill -9 the file stays, but no process has the lock of the data folder any more.
+    (data / "running.json").write_bytes(note)
     found = await findings(folder)
     assert found["bot"].seen == "does not run; port 0 is free for it"
     assert found["database"].ok is True
@@ -146,7 +147,8 @@ async def test_adapters_that_cannot_run_are_reported(folder: Path, write_env) ->
 
 
 class Packages:
-    """Packages of boxes in a given state."""
+    """A fake of the packages that boxes share: these names are installed, or fetching failed for
+    this reason."""
 
     def __init__(self, *names: str, failure: str = "") -> None:
         self.names = names

@@ -142,6 +142,22 @@ def test_a_line_that_cannot_be_imported_is_named_and_the_others_are_imported(
     assert counts(done)["chat"][0] == 2
 
 
+def test_addresses_that_hold_passwords_stay_here_and_lists_keep_their_order(folder: Path) -> None:
+    data = folder / "data"
+    data.mkdir()
+    (data / "conduct.toml").write_text(f'[chats."{GROUP}"]\nnames = ["Nekro", "Ada"]\n')
+    for name, value in (
+        ("alerts.webhook_url", "https://hooks.example/T0/B1/quokka"),
+        ("llm.proxy", "http://lin:numbat@proxy.example:8080"),
+    ):
+        assert nekro(folder, "set", name, value).status == 0
+    lines = exported(folder)
+    assert "quokka" not in str(lines)
+    assert "numbat" not in str(lines)
+    (policy,) = (each for each in lines if each["type"] == "policy")
+    assert policy["value"] == ["Nekro", "Ada"]
+
+
 def test_nothing_that_is_set_here_is_overwritten(folder: Path) -> None:
     data = folder / "data"
     data.mkdir()

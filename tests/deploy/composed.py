@@ -15,7 +15,8 @@ Json = Any
 
 
 def composed(variables: Mapping[str, str] | None = None) -> dict[str, Json]:
-    """The file with its variables replaced. A variable that is not set has its default."""
+    """Return the content of compose.yaml with its variables replaced. A variable that
+    ``variables`` does not have gets the default that the file names, or is empty."""
     given = variables or {}
 
     def replaced(value: Json) -> Json:
@@ -33,12 +34,13 @@ def composed(variables: Mapping[str, str] | None = None) -> dict[str, Json]:
 
 
 def variables() -> set[str]:
-    """The names of the variables that the file asks for."""
+    """Return the names of the variables that compose.yaml uses."""
     return {found[0] for found in _VARIABLE.findall(FILE.read_text("utf-8"))}
 
 
 def run_options(service: Mapping[str, Json]) -> list[str]:
-    """The options of ``docker run`` that confine a service as the file does."""
+    """Return the options with which ``docker run`` confines a container as compose.yaml confines
+    this service."""
     options = ["--init"] if service.get("init") else []
     options += ["--read-only"] if service.get("read_only") else []
     for name, option in (

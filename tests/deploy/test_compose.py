@@ -45,6 +45,15 @@ def test_the_bot_is_confined_and_can_make_boxes() -> None:
     assert "user" not in BOT, "the image has the user"
 
 
+def test_only_the_bot_reaches_the_proxy_before_the_engine() -> None:
+    """Whoever can make containers is root on the engine's machine."""
+    read = composed()
+    assert read["networks"] == {"engine": {"internal": True}}
+    assert read["services"]["engine"]["networks"] == ["engine"]
+    others = {name: each.get("networks", ["default"]) for name, each in read["services"].items()}
+    assert {name for name, each in others.items() if "engine" in each} == {"bot", "engine"}
+
+
 @pytest.mark.parametrize("service", composed()["services"])
 def test_ports_are_open_on_this_machine_only(service: str) -> None:
     for port in composed()["services"][service].get("ports", ()):
@@ -73,7 +82,7 @@ def test_the_settings_of_the_bot_exist(tmp_path: Path) -> None:
     assert loaded.database_url.startswith("sqlite://")
     access = AccessSettings.read({"web_allowed_hosts": written["WEB_ALLOWED_HOSTS"]})
     assert access.web_allowed_hosts == {"bot"}
-    # Those without a value are taken from the environment.
+    # Compose takes the value of a variable that has none in the file from its own environment.
     passed_on = {name.lower() for name, value in BOT["environment"].items() if value is None}
     fields = set(Settings.model_fields)
     known = {name for name in passed_on if name.split("__")[0] in fields}
@@ -160,7 +169,8 @@ def test_haproxy_accepts_the_rules() -> None:
 
 
 def _rules(text: str) -> list[tuple[set[str], re.Pattern[str]]]:
-    """The methods and paths that the proxy allows."""
+    """Return the HTTP methods and the pattern of paths of each rule by which the proxy allows a
+    request."""
     methods = {
         name: set(words.split()) for name, words in re.findall(r"acl (\w+) method (.+)", text)
     }
@@ -188,7 +198,7 @@ def test_compose_accepts_the_file(profiles: str) -> None:
         cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr
-    # The older docker-compose prints the services of all profiles.
+    # The older docker-compose also prints the services of profiles that were not chosen.
     wanted = {"bot", *filter(None, profiles.split(","))}
     assert wanted <= set(yaml.safe_load(done.stdout)["services"])
 
@@ -204,7 +214,7 @@ def _compose() -> list[str] | None:
 
 @pytest.mark.long
 async def test_napcat_reaches_the_bot_by_the_name_of_its_service(tmp_path: Path) -> None:
-    """The address is the one that the guide gives for NapCat's page."""
+    """The test uses the address that the guide tells the operator to enter on NapCat's page."""
     (address,) = set(re.findall(r"ws://bot:\S+?(?=[`\s])", DEPLOYING.read_text("utf-8")))
     parts = urlsplit(address)
     assert parts.hostname in composed()["services"]

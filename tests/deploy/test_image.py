@@ -33,7 +33,7 @@ def test_the_settings_of_the_image_exist(tmp_path: Path) -> None:
     assert str(loaded.port) in re.findall(r"^EXPOSE (\d+)$", DOCKERFILE, re.MULTILINE)
     (volume,) = re.findall(r"^VOLUME (\S+)$", DOCKERFILE, re.MULTILINE)
     (folder,) = re.findall(r"^WORKDIR (/nekro)$", DOCKERFILE, re.MULTILINE)
-    # The data folder and the packages of boxes are in the only folder that can be written.
+    # The data folder and the packages of boxes are in the only folder that the bot can write to.
     assert folder == volume == written["HOME"]
     assert not loaded.nekro_data_dir.is_absolute()
     packages = loaded.nekro_sandbox.packages_dir
@@ -53,7 +53,7 @@ def test_everything_that_is_copied_is_sent_to_the_engine_and_nothing_else() -> N
     sent = re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
     assert {path.split("/")[0] for path in copied} == set(sent)
     assert all((ROOT / path).exists() for path in copied)
-    # A wheel is made of these.
+    # The image builds a wheel of the bot, so every file that a wheel is made of must be copied.
     build = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     wheel = build["tool"]["hatch"]["build"]["targets"]["wheel"]
     project = build["project"]
@@ -95,7 +95,7 @@ def test_the_default_extras_agree() -> None:
 
 
 def test_the_seccomp_profile_is_what_its_script_prints() -> None:
-    """If this fails, run the command in the head of scripts/seccomp_profile.py."""
+    """If this test fails, run the command that stands at the top of scripts/seccomp_profile.py."""
     made = subprocess.run(
         [sys.executable, ROOT / "scripts/seccomp_profile.py"],
         cwd=ROOT,
@@ -129,7 +129,8 @@ class _Page(http.server.BaseHTTPRequestHandler):
 
 @contextmanager
 def answering(folder: Path, status: int) -> Iterator[None]:
-    """A web server that gives each request this status; ``folder`` names its address as a bot's."""
+    """Run a web server that answers each request with this status. A file in ``folder`` names the
+    server's address, as the data folder of a running bot names the bot's address."""
     page = type("_OnePage", (_Page,), {"status": status})
     with http.server.HTTPServer(("127.0.0.1", 0), page) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -140,7 +141,8 @@ def answering(folder: Path, status: int) -> Iterator[None]:
 
 
 def health(data: Path) -> "subprocess.CompletedProcess[str]":
-    # A proxy in the environment must not be asked for the bot on loopback.
+    # The environment names a proxy. The health check must not use it, because the bot is on
+    # loopback.
     environment = {"NEKRO_DATA_DIR": str(data), "http_proxy": "http://127.0.0.1:9"}
     return subprocess.run(
         [sys.executable, "-I", "-S", DEPLOY / "healthcheck.py"],

@@ -1,7 +1,8 @@
-"""The options of compose.yaml are what the jail needs in a container. With them, a box passes its
-checks. Without one of them, no box is made, and the jail names the option.
+"""compose.yaml has the options that the jail needs in a container. With these options, a box passes
+the jail's checks. If one of the options is missing, no box is made, and the jail names the option.
 
-The container has the programs of this machine and an empty root, so no image has to be fetched.
+The root of the container is empty, and the programs of this machine are mounted into it. So no
+image has to be fetched.
 """
 
 import io
@@ -87,7 +88,7 @@ def _folders() -> bytes:
     with tarfile.open(fileobj=written, mode="w") as archive:
         for name in ("dev", "etc", "home", "proc", "run", "sys", "tmp", "usr", "var"):
             folder = tarfile.TarInfo(name)
-            # A tmpfs gets the mode of the folder that it covers.
+            # A tmpfs gets the mode of the folder on which it is mounted.
             folder.type, folder.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
             archive.addfile(folder)
         for name in ("bin", "lib", "lib64", "sbin"):
@@ -110,8 +111,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
 
 
 OPTIONS = [each for each in run_options(composed()["services"]["bot"]) if each != "--init"]
-"""The options that confine. The engine puts the program of ``--init`` into /sbin, which is here a
-folder of this machine."""
+"""The options of compose.yaml that confine the bot, without ``--init``. For ``--init``, the engine
+puts a program into /sbin. Here /sbin leads to a folder of this machine."""
 
 
 def without(option: str) -> list[str]:

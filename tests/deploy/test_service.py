@@ -31,7 +31,8 @@ FORBIDS_BOXES = (
 
 
 def options(text: str) -> dict[str, str]:
-    """The options of a unit by name; of several lines with one name the last."""
+    """Return the options of a unit by name. If several lines have the same name, the last one
+    counts."""
     lines = (line for line in text.splitlines() if "=" in line and not line.startswith("#"))
     return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
@@ -102,7 +103,8 @@ def test_systemd_accepts_the_unit(tmp_path: Path, *, of_whole_machine: bool) -> 
     verifier = shutil.which("systemd-analyze")
     if verifier is None:
         pytest.skip("systemd-analyze is not installed (Debian: systemd)")
-    # systemd looks the user up, so this unit names one that each machine has.
+    # systemd checks whether the user exists, so the unit of this test names one that each machine
+    # has: root.
     user = pwd.getpwuid(0).pw_name
     unit = ServiceUnit(program=PROGRAM, folder=STATE, user=user if of_whole_machine else "")
     path = tmp_path / "nekro.service"
@@ -115,14 +117,15 @@ def test_systemd_accepts_the_unit(tmp_path: Path, *, of_whole_machine: bool) -> 
         text=True,
         env={"XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
     )
-    # Units of the machine itself may have faults, which are not this unit's.
+    # systemd also reports faults in units of the machine itself, which do not matter here.
     ours = [line for line in done.stderr.splitlines() if "nekro.service" in line]
     assert ours == []
     assert done.returncode == 0, done.stderr
 
 
 def test_systemd_names_a_fault_in_a_unit(tmp_path: Path) -> None:
-    """The check above can fail: systemd reports an option that it does not know."""
+    """The check of `test_systemd_accepts_the_unit` can fail: systemd reports a value that it does
+    not know."""
     verifier = shutil.which("systemd-analyze")
     if verifier is None:
         pytest.skip("systemd-analyze is not installed (Debian: systemd)")

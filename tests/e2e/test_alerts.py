@@ -1,5 +1,5 @@
-"""A bot that is killed again and again tells its operators once, in a chat and through a webhook,
-and a restart does not tell it a second time."""
+"""A bot that was killed again and again tells its operators about it once, in a chat and through a
+webhook. After one more restart, the bot does not tell them a second time."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ async def test_a_bot_that_crashes_again_and_again_tells_it_once(tmp_path: Path) 
             await bot.start()
             async with OneBotPeer("20002", TOKEN, bot.onebot_url) as peer:
                 await peer.wait_connected()
-                await anyio.sleep(3)  # three looks
+                await anyio.sleep(3)  # the bot checks for alerts once a second, so three times
                 assert 'nekro_alerts{kind="crash"} 1.0' in await read_metrics(bot)
                 assert [call.text for call in peer.sends] == []
             assert [each["text"] for each in receiver.told] == [SAID]

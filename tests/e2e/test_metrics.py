@@ -35,7 +35,8 @@ async def test_each_documented_metric_is_there_after_a_conversation(tmp_path: Pa
         await until(lambda: whole.stops(group) == ["finished"])
         text, found = await scrape(whole)
         with anyio.fail_after(LONG_S):
-            while not found["nekro_event_loop_lag_seconds_count", ()]:  # once a second
+            # The bot measures this lag once a second.
+            while not found["nekro_event_loop_lag_seconds_count", ()]:
                 await anyio.sleep(0.2)
                 text, found = await scrape(whole)
 

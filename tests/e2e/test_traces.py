@@ -1,5 +1,5 @@
-"""A collector gets the spans of a turn with their relations, and no word of what was said unless
-the operator allows it."""
+"""A collector of traces gets the spans of a turn, each with its parent. The collector gets no word
+of what was said, unless the operator allows that."""
 
 from pathlib import Path
 
@@ -21,7 +21,8 @@ def settings(collector: TraceCollector, **more: str) -> dict[str, str]:
 async def spans_of_a_turn(
     collector: TraceCollector, whole: WholeBot
 ) -> tuple[int, dict[str, ReceivedSpan]]:
-    """Ask the bot once, and return the group and the spans by the first word of their names."""
+    """Ask the bot once. Return the number of the group in which it was asked, and the spans by the
+    first word of their names."""
     group = whole.group(fence(f"send_channel_message('the word is {ANSWERED}')"))
     await whole.ask(group, f"what goes with {ASKED}?")
     await until(lambda: whole.stops(group) == ["finished"])

@@ -1,7 +1,8 @@
-"""``nekro upgrade`` lets a running bot continue as another version, and goes back if it cannot.
+"""``nekro upgrade`` lets a running bot continue as another version. If the other version does not
+work, the command goes back to the old one.
 
-The other versions are wheels that are built from this checkout with one more migration: one that
-works, one whose migration fails, and two that do not come up after their migration.
+The other versions are wheels that are built from this checkout, with one more migration. One
+version works, the migration of another fails, and two do not answer after their migration.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ from tests.peers.postgres import PostgresServer
 pytestmark = [pytest.mark.jail, pytest.mark.long]
 
 NEXT = "9999_of_the_test"
-"""Its name comes after those of all migrations."""
+"""The name of the additional migration. It comes after the names of all other migrations."""
 BACK_S = 10.0
 MIGRATION = """
 from tortoise import migrations
@@ -43,8 +44,10 @@ class Migration(migrations.Migration):
 WORKS = "CREATE TABLE of_the_test (a INTEGER)"
 FAILS = "INSERT INTO no_such_table VALUES (1)"
 NEEDED = {"PYTHONPATH": sysconfig.get_path("purelib"), "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1"}
-"""The new environment gets the wheel alone. Its dependencies are imported from the environment of
-the tests. Python ignores the .pth files there, so it does not find the checkout."""
+"""These variables let ``nekro upgrade`` install only the wheel into the new environment. PYTHONPATH
+lets Python import the dependencies from the environment of the tests. The checkout is named by a
+.pth file there. Python ignores .pth files in folders of PYTHONPATH, so it does not import the bot
+from the checkout."""
 
 
 def newest() -> str:
@@ -53,7 +56,7 @@ def newest() -> str:
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel of version 0.1.1, with a migration more."""
+    """A wheel of version 0.1.1, which has one migration more than this checkout."""
     tree = tmp_path_factory.mktemp("tree")
     for name in ("nekro_core", "adapters", "plugins"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -78,7 +81,8 @@ def replace_once(path: Path, old: str, new: str) -> None:
 
 
 def changed(good: Path, folder: Path, name: str, old: str, new: str) -> Path:
-    """A copy of the wheel with one file changed."""
+    """Make a copy of the wheel, with ``new`` instead of ``old`` in the file ``name``, and return
+    its path."""
     folder.mkdir()
     wheel = folder / good.name
     with zipfile.ZipFile(good) as source, zipfile.ZipFile(wheel, "w") as target:
@@ -94,7 +98,7 @@ def changed(good: Path, folder: Path, name: str, old: str, new: str) -> Path:
 async def upgraded(
     folder: Path, wheel: Path, *options: str, database_url: str = ""
 ) -> tuple[int, str]:
-    """Run ``nekro upgrade`` in the folder of the bot. Returns its status and what it said."""
+    """Run ``nekro upgrade`` in the folder of the bot. Return its exit status and its output."""
     environment = {**os.environ, **NEEDED}
     if database_url:
         environment["NEKRO_DATABASE_URL"] = database_url
@@ -111,7 +115,7 @@ async def upgraded(
 
 
 def applied(data: Path) -> str:
-    """The newest migration of the database."""
+    """Return the name of the newest migration that the database has."""
     with closing(sqlite3.connect(data / "nekro.sqlite3")) as database:
         query = "SELECT MAX(name) FROM tortoise_migrations WHERE app = 'store'"
         return str(database.execute(query).fetchone()[0])
@@ -149,7 +153,8 @@ async def test_the_bot_continues_as_a_version_that_works(tmp_path: Path, good: P
         assert await bot.ask(group, "which bird?") == [WELL]
         assert "heron" in str(bot.prompts(group)[-1].messages)
         assert not (bot.bot.data / "nekro.sqlite3-before-upgrade").exists()
-        # Whoever ends the process that was started ends the bot.
+        # The new version runs as a child of the process that was started first. If that process is
+        # ended, the bot ends.
         await bot.bot.stop()
         assert bot.bot.process is not None
         assert bot.bot.process.returncode == 0
@@ -200,7 +205,8 @@ async def test_if_a_version_does_not_come_up_the_old_one_is_back_with_its_databa
         status, said = await upgraded(tmp_path, wheel, *options)
         assert status == 1, said
         assert f"did not come up: {reason}" in said
-        # If the machine is busy with other tests, the first start was slow too.
+        # On a machine that is busy with other tests, the first start was slow too. So the limit
+        # grows with the time of that start.
         assert seconds_back(said) < max(BACK_S, 4 + 2 * bot.bot.started_in)
         assert running(bot)["pid"] == pid, "the same process runs the old version"
         data = bot.bot.data

@@ -41,9 +41,9 @@ def environment(wheel: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     _pip("--python", str(folder / "bin" / "python"), "install", "--no-deps", "--no-index", wheel)
     (packages,) = folder.glob("lib/python*/site-packages")
-    # Python searches the folders that a .pth file names, but ignores the .pth files in these
-    # folders. So Python does not find the checkout, which a .pth file of the environment of the
-    # tests names.
+    # The environment of the tests names the checkout in a .pth file. Python searches the folders
+    # that our needed.pth names, but ignores the .pth files in these folders. So Python does not
+    # find the checkout.
     (packages / "needed.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder
 

@@ -1,6 +1,7 @@
 """The pages of the documentation are prepared for the site without a broken link.
 
-Zensical is not needed here: `make docs` builds the site, and checks the links of the result again.
+These tests do not need Zensical, the program that makes HTML of the prepared pages. `make docs`
+starts it, and checks the links of the finished site again.
 """
 
 import os
@@ -61,7 +62,7 @@ def test_links_between_pages_of_a_language_have_a_target(staged: Path, language:
     for page in pages:
         for link in links(page):
             path, _, anchor = link.partition("#")
-            if path.endswith("/"):  # a page of another language
+            if path.endswith("/"):  # a link to a page of another language
                 continue
             target = (page.parent / path).resolve() if path else page
             assert target.is_file(), f"{page.relative_to(staged)} links to {link}"

@@ -22,7 +22,7 @@ PROFILE = ModelProfile(
 
 
 async def ask(telemetry: Telemetry, *replies: ScriptedReply, parts: int = 1000) -> None:
-    """Ask a model and read at most so many parts of its reply."""
+    """Ask a model that gives these replies, and read at most ``parts`` parts of its reply."""
     model = ObservedModel(ScriptedModel([*replies], profile=PROFILE), telemetry)
     async with model.stream(REQUEST) as deltas:
         async for _ in deltas:

@@ -1,14 +1,16 @@
 """Joins the conversations of all folders into one chat of 20,000 messages, and measures how well
-the questions about them are answered there.
+the search of that chat finds the evidence: the messages that answer the questions about the
+conversations.
 
-    python -m tests.memory.long_chat           print shares of the evidence among the first hits
+    python -m tests.memory.long_chat           print the share of the evidence in the first hits
 
 This takes some minutes, most of them to encode the messages.
 
-The conversations stand one after another, in a random order, with their own times, because the
-questions name dates. Between them is filler: messages made from the first half of one message and
-the second half of another of the same language. Messages that are the evidence of a question are
-not used for filler. So the filler has the words and names of the conversations, and says nothing.
+The conversations stand one after another, in a random order. Each message keeps its own time,
+because the questions name dates. Between the conversations are messages of filler. Each is made
+from the first half of one message and the second half of another message of the same language.
+Messages that are the evidence of a question are not used for filler. So the filler has the words
+and names of the conversations, but answers no question.
 """
 
 import asyncio
@@ -48,7 +50,7 @@ Message = dict[str, Any]
 
 @dataclass(frozen=True)
 class Conversation:
-    """A conversation of the sets, and the questions about it."""
+    """A conversation of one of the folders, and the questions about it."""
 
     name: str
     messages: Sequence[Message]
@@ -78,7 +80,7 @@ async def fill_long(
 ) -> dict[int, tuple[str, int]]:
     """Store the conversations and filler, together at least ``size`` messages, and index them.
     Return a mapping from the number of a message in the store to the name of its conversation and
-    its number there. Filler has an empty name and the number 0."""
+    its number in that conversation. Filler has an empty name and the number 0."""
     chance = random.Random(39)
     parts = [(each.name, each.messages) for each in conversations]
     missing = size - sum(len(messages) for _, messages in parts)
@@ -99,7 +101,7 @@ async def fill_long(
 
 
 async def encode_long(store: Store, vectors: MessageVectors) -> None:
-    """Have the encoder read the whole chat, as its background task does after the first search."""
+    """Encode all messages of the chat, as the background task does after the first search."""
     await MessageEncoding(store, vectors, clock=lambda: 0.0).encode_chat(KEY)
 
 
@@ -109,7 +111,7 @@ async def measure_long(
     numbers: dict[int, tuple[str, int]],
     vectors: MessageVectors | None,
 ) -> Shares:
-    """Ask all questions in the long chat; see `quality.measure`."""
+    """Ask all questions in the long chat, and return the shares as `quality.measure` does."""
     found: dict[str, list[list[float]]] = defaultdict(list)
     for conversation in conversations:
         for question in conversation.questions:
@@ -132,7 +134,8 @@ def _at(time: float) -> Callable[[], float]:
 
 
 def _filler(conversations: Sequence[Conversation], chance: random.Random) -> Iterator[Message]:
-    """Yield messages of filler without end, in runs of one language and one evening."""
+    """Yield messages of filler without end. All messages of a run (`_RUN` messages) have the same
+    language, and their times are `_PAUSE_S` seconds apart."""
     plain: dict[str, list[Message]] = defaultdict(list)
     for conversation in conversations:
         evidence = {n for question in conversation.questions for n in question["evidence"]}
@@ -178,7 +181,7 @@ async def _add(store: Store, record: Record) -> None:
 
 
 async def main() -> None:
-    """Measure and print."""
+    """Measure the shares of a search by words alone and of one with the encoder, and print them."""
     conversations = conversations_of([HERE / each for each in FOLDERS])
     with tempfile.TemporaryDirectory() as folder:
         async with (

@@ -16,7 +16,7 @@ _START_S = 10.0
 
 
 def program() -> str | None:
-    """The server's program; None if it is not installed."""
+    """Return the path of the server's program; None if the program is not installed."""
     return shutil.which("nats-server", path=str(Path(sys.executable).parent)) or shutil.which(
         "nats-server"
     )
@@ -27,8 +27,8 @@ class NatsServer:
 
     Args:
         configuration: Gets the port and the folder of the server's data, and returns the text of
-            the configuration file; None for a server without users.
-        encrypted: Whether the configuration makes the server begin with TLS.
+            the configuration file. With None, the server has no users and needs no password.
+        encrypted: Whether the configuration makes the server begin each connection with TLS.
     """
 
     def __init__(
@@ -80,19 +80,19 @@ class NatsServer:
         self._wait_until_it_answers()
 
     def stop(self, *, at_once: bool = False) -> None:
-        """End the server. ``at_once`` ends it as a crash would."""
+        """End the server. With ``at_once``, the server is killed, as in a crash."""
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL if at_once else signal.SIGINT)
             self._process.wait(30)
             self._process = None
 
     def pause(self) -> None:
-        """Stop the server's process, as a machine does that has no time for it."""
+        """Suspend the server's process, as if the machine gave it no processor time."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let a stopped process go on."""
+        """Let the suspended process go on."""
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
@@ -102,7 +102,7 @@ class NatsServer:
         while time.monotonic() < deadline and self._process.poll() is None:
             try:
                 with socket.create_connection(("127.0.0.1", self.port), timeout=1) as probe:
-                    # A server that begins with TLS is silent until the client speaks.
+                    # A server that begins with TLS sends nothing before the client does.
                     if self._encrypted or probe.recv(4) == b"INFO":
                         return
             except OSError:

@@ -1,4 +1,5 @@
-"""A collector of traces: OTLP 1.x over HTTP with protobuf. It keeps each request."""
+"""A collector of traces. It receives them by OTLP 1.x, as protobuf over HTTP, and keeps each
+request."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,12 +13,13 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from tests.peers.listening import LoopbackServer, Request, read_request
 
 CLIENT = 3
-"""The number of the kind of spans in which another system is asked."""
+"""The number of the kind of spans (`SPAN_KIND_CLIENT`) that stand for a request to another
+system."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedSpan:
-    """One span as it was sent."""
+    """One span as the bot sent it."""
 
     name: str
     kind: int
@@ -31,7 +33,7 @@ class ReceivedSpan:
 
 
 class TraceCollector(LoopbackServer):
-    """Answers every request with success."""
+    """Answers every request with the status 200."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,18 +41,19 @@ class TraceCollector(LoopbackServer):
 
     @property
     def endpoint(self) -> str:
-        """The value of ``OTEL_EXPORTER_OTLP_ENDPOINT``."""
+        """The value for the variable ``OTEL_EXPORTER_OTLP_ENDPOINT`` of the bot."""
         return self.base_url.removesuffix("/v1")
 
     @property
     def spans(self) -> list[ReceivedSpan]:
-        """All spans so far."""
+        """All spans that were received so far."""
         return [span for each in self.requests for span in _spans(each.body)]
 
     async def until(
         self, condition: Callable[[list[ReceivedSpan]], bool], within: float = 60.0
     ) -> list[ReceivedSpan]:
-        """Wait until the received spans fulfil a condition, and return them."""
+        """Wait until the received spans fulfil a condition, at most ``within`` seconds, and return
+        all received spans."""
         with anyio.fail_after(within):
             while not condition(self.spans):
                 await anyio.sleep(0.05)

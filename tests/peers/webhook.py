@@ -1,4 +1,5 @@
-"""The receiver of a webhook. It keeps each request, and answers as the test says."""
+"""A web server that receives the requests of a webhook. It keeps each request, and answers as the
+test says."""
 
 import json
 from typing import Any
@@ -24,12 +25,12 @@ class WebhookReceiver(LoopbackServer):
 
     @property
     def host(self) -> str:
-        """Host and port."""
+        """The host and the port of this server, as ``host:port``."""
         return self.base_url.removeprefix("http://").partition("/")[0]
 
     @property
     def told(self) -> list[Any]:
-        """The JSON of all requests."""
+        """The bodies of all requests, decoded from JSON."""
         return [json.loads(each.body) for each in self.requests]
 
     async def serve(self, stream: SocketStream, reader: BufferedByteReceiveStream) -> bool:

@@ -1,6 +1,7 @@
 """Tests of the packages that boxes share. The boxes of every backend must pass them.
 
-They are not part of `BackendConformance`, because the packages must be fetched before.
+These tests are not part of `BackendConformance`, because they need packages, which must be fetched
+before.
 """
 
 from nekro_core.sandbox.box import Backend, Box
@@ -9,8 +10,8 @@ from tests.sandbox.run_code import play
 
 
 class PackageConformance:
-    """Needs the fixtures ``backend``, whose packages are fetched, and ``box`` (new for each
-    test)."""
+    """The tests. A subclass needs two fixtures: ``backend``, for which the packages have been
+    fetched, and ``box``, which gives a new box to each test."""
 
     async def test_the_backend_names_the_packages(self, backend: Backend, box: Box) -> None:
         assert backend.packages is not None

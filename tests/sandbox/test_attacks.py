@@ -17,8 +17,8 @@ pytestmark = [pytest.mark.jail, pytest.mark.long]
 
 @pytest.fixture(scope="module")
 async def backend() -> AsyncIterator[Backend]:
-    """A jail like the fixture ``jail``, whose boxes also have the folder of the shared packages. It
-    is empty if no test has fetched them."""
+    """A jail like the fixture ``jail``, but its boxes also have the folder of the shared packages.
+    This folder is empty if no test has fetched the packages."""
     settings = SandboxSettings(backend=BackendName.JAIL, total_memory_mb=1024 * 1024)
     async with anyio.create_task_group() as tasks:
         backend = await open_backend(settings, tasks)

@@ -11,7 +11,8 @@ from nekro_core.sandbox.package_fetch import NAMES, PackagesUnavailable
 
 
 class Pip:
-    """A fake of pip and of the compiler: it makes the folder that pip would fill."""
+    """A fake of pip and of Python's compiler. It writes two modules into the folder that pip would
+    fill, and ends with ``status`` after ``takes_s`` seconds."""
 
     def __init__(self, status: int = 0, said: str = "", *, takes_s: float = 0.0) -> None:
         self.status = status

@@ -70,7 +70,8 @@ async def test_documents_are_listed_from_memory_until_one_changes(
     first = await one.documents.write("conduct.toml", "a = 1\n", expected=None)
     await until(lambda: "conduct.toml" in told)
     assert await two.documents.listed("*") == {"conduct.toml": first}
-    # A change that is not told shows that the listing is in memory.
+    # This change of the database is not announced to the processes. The second process still lists
+    # the old name, so its list comes from memory.
     await postgres.run("UPDATE documents SET name = 'other.toml'", url=postgres_url)
     assert await two.documents.listed("*") == {"conduct.toml": first}
     added = await one.documents.write("settings.toml", "", expected=None)
@@ -80,7 +81,8 @@ async def test_documents_are_listed_from_memory_until_one_changes(
 async def test_everything_is_read_again_after_the_connection_was_lost(
     postgres: PostgresServer, postgres_url: str, pair: tuple[Store, Store]
 ) -> None:
-    """Nothing is told while no connection listens."""
+    """While no connection listens, a process is not told of changes. When it listens again, it must
+    read everything again."""
     one, two = pair
     told: list[str] = []
 
@@ -107,7 +109,8 @@ async def test_everything_is_read_again_after_the_connection_was_lost(
 async def test_an_erased_person_is_stored_again_when_they_write_again(
     pair: tuple[Store, Store],
 ) -> None:
-    """Each process remembers who is stored. An erasure in one process is one in all."""
+    """Each process remembers which people and chats are stored already. When one process erases a
+    person, the other processes must forget that the person is stored."""
     one, two = pair
     await one.accounts.bind("fake", "bot")
     sender = record(two).sender

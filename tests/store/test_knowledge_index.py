@@ -28,7 +28,8 @@ print("done")
 
 
 def test_an_index_may_be_closed_while_another_thread_opens_it(tmp_path: Path) -> None:
-    """In a process of its own: without the lock, such a close ended the whole process."""
+    """The test runs in a separate process. Without the lock in `KnowledgeIndex`, closing the index
+    at this moment ended the whole process."""
     ran = subprocess.run(
         [sys.executable, "-c", _OPENED_AND_CLOSED, str(tmp_path)],
         capture_output=True,

@@ -144,7 +144,8 @@ async def test_a_new_owner_waits_for_the_commit_of_the_old_owner(
 async def test_a_process_that_stops_in_a_commit_holds_nobody_up(
     postgres: PostgresServer, postgres_url: str
 ) -> None:
-    """It holds the lock under which records are numbered."""
+    """The stopped process holds the lock under which records get their numbers. Another process
+    needs this lock to store a record."""
     async with (
         Line(postgres.port) as line,
         Store.open(re.sub(r":\d+/", f":{line.port}/", postgres_url), node("slow")) as slow,

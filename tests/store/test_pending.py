@@ -1,4 +1,4 @@
-"""Rows that wait for a person are read again after a restart."""
+"""What waits for the answer of a person is stored, and is read again after a restart."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A restored bot does nothing a second time that the bot did after the backup."""
+"""A bot that is restored from a backup does not repeat what it did after the backup was made."""
 
 from nekro_core.operator.alerts.crashes import CrashCount
 from nekro_core.operator.alerts.settings import AlertSettings

@@ -1,4 +1,5 @@
-"""A page of the search index gives the postings of the terms that it has."""
+"""A page of the search index returns the postings of each term that is asked for, if the page has
+the term. Postings say which messages contain a term."""
 
 import numpy as np
 from hypothesis import given

@@ -55,7 +55,8 @@ QUICK = 0.3
 
 @contextmanager
 def writer(url: str, name: str, count: int) -> "Iterator[subprocess.Popen[str]]":
-    """A process that opens the database under a name and stores messages."""
+    """Start a process that opens the database under the name ``name`` and stores ``count``
+    messages. It is killed when the block ends."""
     with subprocess.Popen(
         [sys.executable, "-c", WRITE, url, name, str(count)], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -133,7 +134,7 @@ async def test_of_several_processes_one_makes_the_tables(postgres: PostgresServe
     assert row["number"] == 15
 
 
-# ---- numbers
+# ---- numbers of records
 
 
 async def test_a_reader_that_follows_the_numbers_misses_no_record(postgres_url: str) -> None:
@@ -148,7 +149,8 @@ async def test_a_reader_that_follows_the_numbers_misses_no_record(postgres_url: 
             while len(seen) < count * workers:
                 after = seen[-1].seq if seen else 0
                 seen += await store.messages.after(None, after, 50)
-                # A record with a lower number would now be behind the reader for ever.
+                # The next read begins after the highest number so far. A record that got a lower
+                # number, but is committed only now, would never be read.
                 assert all(process.poll() in (None, 0) for process in processes)
                 await anyio.sleep(0.002)
     said = sorted(plain_text(each.segments) for each in seen)
@@ -188,6 +190,17 @@ async def test_a_record_has_its_number_when_others_are_told_of_it(
     assert told == [stored]
     assert stored.seq == final_seq(said.seq) > 0
     assert await one.messages.get(said.seq) == stored, "a read takes the placeholder too"
+
+
+async def test_a_write_takes_the_placeholder_of_a_stored_record(pair: tuple[Store, Store]) -> None:
+    one, _ = pair
+    said = record(one)
+    await one.messages.add(said, unique_id=None, before=one.chats.seen(GROUP))
+    await one.chats.mark_handled(GROUP, said.seq)
+    rows = await one.erasing._database.read(
+        "SELECT handled_seq FROM chats WHERE chat_key = ?", str(GROUP)
+    )
+    assert rows[0]["handled_seq"] == final_seq(said.seq)
 
 
 async def test_numbers_go_on_when_a_cluster_follows_a_single_bot_and_the_reverse(
@@ -272,7 +285,7 @@ async def test_counts_that_another_process_made_do_not_bring_an_erased_person_ba
         await other.accounts.bind("onebot_v11", "bot")
         said = [await say(other, f"{number}") for number in range(3)]
         while await slow.statistics_counter.count_slice():
-            pass  # The first slice also makes the row that counts erasures.
+            pass  # The first slice that is counted also makes the row that counts erasures.
         said.append(await say(other, "one more"))
         person = Person(adapter="onebot_v11", user_id="10001", instances=(GROUP.instance,))
         async with anyio.create_task_group() as tasks:
@@ -293,7 +306,7 @@ async def test_counts_that_another_process_made_do_not_bring_an_erased_person_ba
 async def test_both_processes_bind_one_account_to_one_instance(
     postgres_url: str, clock: Clock
 ) -> None:
-    """The second process has read the accounts before the first one bound this account."""
+    """Both processes have read the accounts before one of them binds this account."""
     async with (
         Store.open(postgres_url, node("one"), clock=clock) as one,
         Store.open(postgres_url, node("two"), clock=clock) as two,

@@ -1,4 +1,5 @@
-"""Several processes on one database have the same timers. Each due time is reported once."""
+"""Several processes that share a database have the same timers. If a timer is due, one of the
+processes reports it to the chat, once."""
 
 import anyio
 import pytest
@@ -18,7 +19,7 @@ async def url(postgres: PostgresServer) -> str:
 
 
 async def until_set(bot: Bot, *texts: str) -> None:
-    """Wait until a process knows exactly these timers."""
+    """Wait until a process knows the timers with these texts, and no others."""
     with anyio.fail_after(30):
         while sorted(row.text for row in bot.timers.all()) != sorted(texts):
             await anyio.sleep(0.01)
@@ -35,7 +36,7 @@ async def test_a_due_time_is_reported_once_although_two_processes_wait_for_it(ur
             one.now = two.now = NOON + hour * HOUR
             await one.until(lambda lines, n=hour: len([x for x in lines if "tea" in x]) == n)  # type: ignore[misc]
         await one.until(lambda lines: any("cake" in line for line in lines))
-        await anyio.sleep(0.1)  # A second report would come in this time.
+        await anyio.sleep(0.1)  # If there were a second report, it would come in this time.
         lines = await two.lines()
         assert len([line for line in lines if "tea" in line]) == 3
         assert len([line for line in lines if "cake" in line]) == 1
@@ -51,7 +52,8 @@ async def test_a_timer_that_another_process_has_deleted_or_moved_does_not_fire(u
         await until_set(two, "deleted", "old words")
         await one.timers.forget(GROUP, deleted.timer_id)
         await one.timers.update(changed.timer_id, text="new words")
-        two.now = NOON + HOUR  # Perhaps before the changes were told.
+        # Now both timers are due. The second process may not have been told of the changes yet.
+        two.now = NOON + HOUR
         lines = await two.until(lambda lines: len(lines) == 1)
         assert "new words" in lines[0] or "old words" in lines[0]
         await until_set(two, "new words")
@@ -71,7 +73,7 @@ async def test_a_process_reports_the_timers_of_its_chats_alone(url: str) -> None
         one.now = NOON + 2 * HOUR
         await one.until(lambda lines: len(lines) == 1)
         assert await one.lines(OTHER) == []
-        # The second process hands its chat over and ends.
+        # The second process hands its chat over to the first one.
         of_two.clear()
         await one.timers.read_again()
         await two.timers.read_again()

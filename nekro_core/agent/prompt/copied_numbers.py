@@ -1,9 +1,11 @@
-"""Restricts the numbers of calls to those that the person wrote, where the examples teach that.
+"""Restricts the numbers in a small model's calls to numbers that the question contains, for the
+parameters for which the worked examples show that.
 
-In each example of a chart, all values stand in the question. So a small model may write no other
-values, and without a number in the question no chart. The sides of dice stand in the question too,
-or are 6 or 2: numbers that some examples write although the person did not. Lists that have the
-same length in all examples, such as labels and values, must have it in the answer.
+For example, in each worked example that draws a chart, the question contains all values of the
+chart. So a small model may write only values from the question, and cannot draw a chart if the
+question has no number. For dice, some examples write 6 or 2 sides although the question does not.
+So these two numbers are allowed too. If two lists, such as labels and values, have the same length
+in each example, they must have the same length in the answer.
 """
 
 import ast
@@ -18,23 +20,25 @@ from nekro_core.tools.names import NamedTool
 from nekro_core.tools.tool import Parameter
 
 _MIN_EXAMPLES = 8
-"""Minimum number of examples that must fill a parameter before anything is learned from them."""
+"""Minimum number of examples that must give a parameter a value before its numbers are
+restricted."""
 _MAX_UNASKED = 8
-"""If the examples write more different numbers of their own than this, numbers are not copied."""
+"""Maximum number of different numbers of a parameter that are in examples' calls but not in their
+questions. If there are more, the parameter's numbers are not restricted."""
 _MAX_LENGTH = 12
-"""Maximum length of lists for which the same length is required. Each length makes the grammar
-longer."""
+"""Maximum number of numbers in a question for which the same length of the lists is required. The
+grammar gets a separate rule for each possible length, so more lengths would make it too long."""
 _NUMBERS = ("integer", "number")
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedNumbers:
-    """What the examples teach about one tool.
+    """The restrictions that follow from the worked examples of one tool.
 
     Attributes:
         named: The tool.
-        unasked: For each parameter whose numbers are copied, the numbers that its examples write
-            although the person did not.
+        unasked: The parameters whose numbers are restricted, by name. The value has the numbers
+            that are allowed although the question does not contain them.
         paired: The parameters whose lists have the same length.
     """
 
@@ -43,8 +47,9 @@ class CopiedNumbers:
     paired: frozenset[str]
 
     def allowed(self, numbers: Sequence[float]) -> Iterator[NamedTool]:
-        """Yield the tool with the parameters that fit a question with these numbers: once, or once
-        for each length of the paired lists, or not at all if a required number is missing."""
+        """Yield the tool with its parameters restricted to the numbers of a question. If the tool
+        has paired lists, yield it once for each possible length of the lists. Yield nothing if no
+        number is possible for a required parameter."""
         parameters = []
         for each in self.named.tool.parameters:
             limited = self._limited(each, numbers)
@@ -85,7 +90,7 @@ class CopiedNumbers:
 
 
 def copied_numbers(named: NamedTool) -> CopiedNumbers:
-    """Learn from the examples of a tool."""
+    """Find out from the worked examples of a tool how its numbers are restricted."""
     parameters = named.tool.parameters
     numeric = [each.name for each in parameters if _is_numeric(each.schema)]
     lists = [each.name for each in parameters if each.schema.get("type") == "array"]
@@ -109,7 +114,8 @@ def copied_numbers(named: NamedTool) -> CopiedNumbers:
 
 
 def _literals(call: Mapping[str, ast.expr]) -> Mapping[str, Any]:
-    """Return the arguments without those that are computed."""
+    """Return the values of the arguments that are literals. Arguments that Python must compute are
+    left out."""
     found = {}
     for name, value in call.items():
         with contextlib.suppress(ValueError):

@@ -1,19 +1,20 @@
 """Guesses from the words of worked examples which function a question is about.
 
-Each feature of a question (a word, a pair of words) speaks for the functions in whose examples it
-is frequent, and against the others. What counts is its share of a function's examples, so a
-function with few examples can win against one with many.
+A feature of a question is a word or a pair of neighbouring words. Each feature raises the score of
+the functions in whose examples it is frequent, and lowers the score of the other functions. The
+share of a function's examples that have the feature decides this, not their number. So a function
+with few examples can get a higher score than one with many.
 """
 
 import math
 from collections.abc import Iterable, Mapping
 
 _UNKNOWN = 0.1
-"""Share of a feature's usual rate that each function gets, so that one feature that is missing in
-the examples of a function does not exclude this function."""
+"""A feature that no example of a function has is counted as if the function had it at this share of
+the average rate. Otherwise a single feature would exclude the function."""
 _SHRINKS_BY = 3
-"""A function's number of examples counts as larger by this number. Otherwise a function with a
-single example would have each word of it in all its examples."""
+"""This number is added to a function's number of examples. Otherwise each word of a function's only
+example would count as a word of all its examples."""
 
 
 def function_scores(

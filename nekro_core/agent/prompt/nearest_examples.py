@@ -1,11 +1,13 @@
-"""Finds the worked examples that are most like a question, and the functions that it can be about.
+"""Finds the worked examples that are most like a question, and the functions that the question can
+be about.
 
 A small model continues patterns, so it answers best when the last lines before the question show
 the right pattern. Two texts are alike if they share rare words (in Chinese and Japanese: rare
-characters and pairs of them). A number is like any other number. What is quoted, or follows a
-colon, is what the answer is about and not what is asked for, so it does not say which function is
-meant. Among the examples of the function that is meant, one that quotes words of the question is
-preferred: it may be the translation of these words.
+characters and pairs of them). All numbers are treated as the same word. Text in quotation marks or
+after a colon is material for the answer, such as the words to translate. It does not show which
+function is meant, so it is not compared. Among the examples of the function that is meant, an
+example that quotes words of the question is preferred: it may contain the translation of these
+words.
 """
 
 import math
@@ -20,38 +22,44 @@ from nekro_core.tools.tool import Example
 
 _WORD = re.compile(r"[^\W\d_]+|\d[\d.,]*|[-+*/=%()“:]")
 _APOSTROPHE = re.compile(r"(?<=[a-z])['’](?=[a-z])")
-"""Many people write "dont" and "whats"."""
+"""An apostrophe inside a word. It is removed, because many people write "dont" and "whats"."""
 _QUOTED = re.compile(r"(?<!\w)['‘].+?['’](?!\w)|[\"“「『].+?[\"”」』]")
 _AFTER_COLON = re.compile(r"(?<=\S{4})\s*[:：](?!\d).+", re.DOTALL)
 _LETTERS = re.compile(r"\w+")
 _KATAKANA = re.compile("[゠-ヿ]")
-"""A single one of these characters says nothing: they spell names and foreign words."""
+"""Characters of the Japanese syllabary katakana. They spell names and foreign words, so a single
+one does not show what a question is about. Only pairs of them are compared."""
 _SAME_SIGNS = str.maketrans("×÷", "*/")
 _DIGITS = re.compile(r"\d+")
 _NUMBER = "0"
 _MANY_NUMBERS = 3
-"""From this number of numbers on, a question is about a chart or a sum."""
+"""A question with at least this many numbers gets a feature for that, because it is usually about a
+chart or a sum."""
 _ROOT = 4
-"""Number of first letters that words of one root share: talk and talked, summer and summary."""
+"""Two words that begin with the same letters, this many, count as related, such as talked and
+talking, but also summer and summary."""
 _LEAST_LIKE = 0.1
-"""An example that is less like the question, from 0 to 1, is left out."""
+"""Examples whose likeness to the question, from 0 to 1, is not greater than this are left out."""
 _SURE_LIKE = 0.3
 """If the most similar example is less like the question than this, the question can be about any
-function. In the development sets, the right function was always among the likely ones if the
-likeness was greater."""
+function. In the sets of questions that were used for development, the right function was always
+among the likely functions if the likeness was greater."""
 _SURE_FEATURES = 4
-"""So many features (words, roots, pairs) of the question must be known from examples, too."""
+"""If fewer features (words, roots, pairs) of the question than this occur in examples, the question
+can be about any function, too."""
 _VOTERS = 8
-"""Number of the most similar examples whose functions are counted."""
+"""Number of the most similar examples that vote for their function."""
 _GUESS_SHARE = 0.7
-"""Weight of the guess from words, if the similar examples have the weight 1."""
+"""Weight of the scores of `function_scores` against the votes of the similar examples, which have
+the weight 1."""
 _GUESS_SPREAD = 4.0
-"""Divides the logarithms of the guess. Neighbouring words are not independent of each other, so
-the guess is less certain than its numbers."""
+"""The scores of `function_scores` are divided by this number. They add up the words as if these
+were independent of each other, which neighbouring words are not. So the scores differ more than
+they should."""
 _SAME_QUOTE = 1.5
-"""Maximum of what is added to the likeness of an example that quotes words of the question."""
+"""Maximum number that is added to the likeness of an example that quotes words of the question."""
 _SHORT_QUOTE = 5
-"""A quote of this number of characters adds half of it."""
+"""A quote with this number of characters adds half of `_SAME_QUOTE`. A longer quote adds more."""
 _MAX_TEXT = 300
 """Maximum number of characters of a question that are compared: what is asked for is at its
 beginning or at its end."""
@@ -59,13 +67,14 @@ beginning or at its end."""
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """What the examples say about a question.
+    """The examples that are like a question, and the functions that the question can be about.
 
     Attributes:
-        examples: The examples that are like it. Those that call the same function stand together,
-            the most likely function last; of each function, the most similar one is last.
-        functions: The names of the functions that the question can be about; empty if it can be
-            about any function.
+        examples: The examples that are like the question. Examples that call the same function
+            stand together. The examples of the most likely function are last, and among the
+            examples of a function the most similar one is last.
+        functions: The names of the functions that the question can be about; empty if the question
+            can be about any function.
     """
 
     examples: Sequence[Example]
@@ -83,7 +92,8 @@ class NearestExamples:
         for place, example in enumerate(examples):
             for feature in _features(example.says):
                 held.setdefault(feature, []).append(place)
-        # Arrays take a tenth of the memory of one dictionary for each example.
+        # For each feature, an array holds the indices of the examples that have it. A dictionary of
+        # features for each example would take ten times the memory.
         self._held = {feature: array("I", places) for feature, places in held.items()}
         squares = [0.0] * len(examples)
         for feature, places in held.items():
@@ -93,8 +103,8 @@ class NearestExamples:
         self._lengths = [math.sqrt(each) for each in squares]
 
     def of(self, question: str, most: int) -> Nearest:
-        """Return the examples that are like the question, at most ``most``, and the functions that
-        it can be about."""
+        """Return at most ``most`` examples that are like the question, and the functions that the
+        question can be about."""
         wanted = Counter(each for each in _features(_ends(question)) if each in self._held)
         likeness = self._likeness(wanted)
         if not likeness:
@@ -126,8 +136,8 @@ class NearestExamples:
         return math.log(1 + len(self._examples) / len({*self._held[feature]}))
 
     def _likeness(self, wanted: Mapping[str, int]) -> dict[int, float]:
-        """Return how much each example is like the question, from 0 to 1, for those that are like
-        it at all."""
+        """Return the likeness of examples to the question, from 0 to 1. Examples with a likeness of
+        at most `_LEAST_LIKE` are left out. ``wanted`` has the features of the question."""
         shared: dict[int, float] = {}
         square = 0.0
         for feature, number in wanted.items():
@@ -142,8 +152,9 @@ class NearestExamples:
     def _rank(
         self, likeness: Mapping[int, float], scores: Mapping[str, float]
     ) -> Mapping[str, float]:
-        """Return how likely it is that each function is meant. The most similar examples say it,
-        and all words of the question."""
+        """Return for each function how likely it is that the question means it. The result adds the
+        votes of the most similar examples (``likeness``) and the scores from all words of the
+        question (``scores``)."""
         voters = sorted(likeness, key=lambda place: likeness[place])[-_VOTERS:]
         whole = sum(likeness[place] for place in voters)
         best = max(scores.values())
@@ -157,8 +168,8 @@ class NearestExamples:
 
 
 def _same_quote(says: str, asked: str) -> float:
-    """Return what is added to the likeness of an example that quotes words of the question, most
-    for a long quote."""
+    """Return the number to add to the likeness of an example. It is 0 if the example quotes no
+    words of the question, and greater for a longer quote."""
     for quote in _QUOTED.findall(says):
         words = _spaced(quote)
         length = len(words.strip())

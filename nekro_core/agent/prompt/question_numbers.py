@@ -1,7 +1,7 @@
 """Finds the numbers in what people write: digits, number words, Chinese numerals.
 
-The result may have more numbers than the person meant: "twenty-five" gives 20, 5 and 25. It says
-which numbers an answer can copy.
+The result may have more numbers than the person meant: "twenty-five" gives 20, 5 and 25. This does
+no harm, because the result is used as the list of numbers that an answer may contain.
 """
 
 import re
@@ -29,12 +29,13 @@ _UNITS = {"十": 10, "百": 100, "千": 1000, "万": 10_000, "萬": 10_000}
 _NUMERAL_RUN = re.compile(f"[{''.join(_NUMERALS)}{''.join(_UNITS)}]+")
 _HALF = re.compile("半")
 _MAX_RUN = 12
-"""Maximum number of characters of one Chinese numeral. A longer run is no number."""
+"""Maximum number of characters of one Chinese numeral. A longer row of numerals is not read as a
+number."""
 
 
 def numbers_in(text: str) -> list[float]:
-    """Return the numbers of a text, in no certain order. A number that occurs twice is in the list
-    twice."""
+    """Return the numbers of a text, in no certain order. A number that occurs twice in the text is
+    in the list twice."""
     plain = unicodedata.normalize("NFKC", text).casefold()
     plain = _THOUSANDS.sub(lambda found: found[0].replace(",", ""), plain)
     found = *_with_digits(plain), *_with_words(plain), *_with_numerals(plain)
@@ -54,7 +55,8 @@ def _with_digits(text: str) -> list[float]:
 
 
 def _with_words(text: str) -> list[float]:
-    """Return the numbers of English number words: "twenty-five" is also 25, "three hundred" 300."""
+    """Return the numbers of English number words: "twenty-five" gives 20, 5 and 25, "three hundred"
+    gives 3 and 300."""
     found: list[float] = []
     before = 0.0
     for word in _WORD.findall(text):
@@ -72,7 +74,7 @@ def _with_words(text: str) -> list[float]:
 
 
 def _with_numerals(text: str) -> list[float]:
-    """Return the numbers of Chinese and Japanese words: 二十五 is 25, 一二 is 1, 2 and 12."""
+    """Return the numbers of Chinese and Japanese words: 二十五 gives 25, 一二 gives 1, 2 and 12."""
     found: list[float] = []
     for match in _NUMERAL_RUN.finditer(text):
         run = match[0]

@@ -1,9 +1,11 @@
-"""Offers the optional arguments of a call that the examples before the question show.
+"""Offers a small model only those optional arguments of a tool that the examples before the
+question use.
 
-The examples that are most like a question fill the same arguments as its answer: those of "what
-did Tom say about the budget?" have an author and words, those of "the last 3 messages" have a
-number. An argument that all of them fill is required, and one that none of them fills is not
-offered. So a small model neither forgets an argument nor adds one.
+The examples that are most like a question usually fill the same arguments as the right answer. For
+example, the examples that are like "what did Tom say about the budget?" fill the author and the
+words, and the examples that are like "the last 3 messages" fill the number. An argument that all
+shown examples fill becomes required, and an argument that none of them fills is not offered. So a
+small model neither forgets an argument nor adds one.
 """
 
 import ast
@@ -14,12 +16,13 @@ from nekro_core.tools.names import NamedTool
 from nekro_core.tools.tool import REQUIRED, Example, Parameter
 
 _MIN_SHOWN = 3
-"""Minimum number of shown examples that must call the tool. Fewer do not show a pattern."""
+"""Minimum number of calls of the tool in the shown examples. Fewer calls do not show a pattern, so
+then all optional arguments are offered."""
 
 
 def with_shown_arguments(named: NamedTool, shown: Sequence[Example]) -> NamedTool:
-    """Return the tool with the parameters that fit the examples before the question. Optional
-    arguments are written with their names, because one before them may be left out."""
+    """Return the tool with the parameters that the examples before the question use. The model must
+    write optional arguments with their names, because an argument before them may be left out."""
     calls = [call for example in shown for call in calls_of(named, example)]
     parameters = tuple(_offered(named.tool.parameters, calls))
     return NamedTool(replace(named.tool, parameters=parameters), named.names)
@@ -40,12 +43,13 @@ def _offered(
 
 def called_name(call: ast.Call) -> str:
     """Return the name of a called function, with dots if the code has them."""
-    # Unparsing takes longer than parsing.
+    # Do not unparse a simple name: `ast.unparse` takes longer than parsing the example did.
     return call.func.id if isinstance(call.func, ast.Name) else ast.unparse(call.func)
 
 
 def calls_of(named: NamedTool, example: Example) -> Iterator[Mapping[str, ast.expr]]:
-    """Yield the arguments of each call of the tool in an example, by the names of parameters."""
+    """Yield the arguments of each call of the tool in an example. The keys are the names of the
+    parameters."""
     names = [each.name for each in named.tool.parameters]
     for statement in ast.parse(example.code).body:
         call = statement.value if isinstance(statement, ast.Expr) else None

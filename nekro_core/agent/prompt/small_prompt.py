@@ -4,14 +4,17 @@ question.
 A model of half a billion parameters does not follow instructions; it continues patterns. So the
 prompt is a conversation in which people write messages and the bot answers with calls. The examples
 come from the tools' documentation. The prompt ends at the point where the next call must follow.
-The order suits the prompt cache of the model's server: first some examples of each tool, which are
-the same for all chats of one language; then the chat's last exchanges; last the examples that are
-most like the question. While the model still reads the fixed beginning of a language, a question in
-it gets a prompt without that beginning, which the model reads in a few seconds.
+The order suits the prompt cache of the model's server, which keeps what two prompts have in common
+at their beginning. First come some examples of each tool, which are the same for all chats of one
+language, then the chat's last exchanges, and last the examples that are most like the question.
+While the server still processes the fixed beginning of a language for the first time, a question in
+this language gets a *brief* prompt without the beginning. The server processes a brief prompt in a
+few seconds.
 
-The grammar of the reply depends on the question: the first call is of a function that the question
-can be about, it has the arguments that the examples before the question show, and where examples
-only copy numbers, the numbers are those of the question.
+The grammar of the reply depends on the question: the first call must be of a function that the
+question can be about, calls have the optional arguments that the examples before the question use
+(`shown_arguments.py`), and where examples only copy numbers from their questions, the numbers must
+be those of this question (`copied_numbers.py`).
 """
 
 import ast
@@ -39,23 +42,25 @@ MAX_REPLY_TOKENS = 1100
 so that no reply is cut inside a string. The usual model needs one token for each character. A
 smaller model that does not know Chinese needs up to 2.5 tokens for each character."""
 MAX_CALLS = 2
-"""Maximum number of calls in one reply. Most questions to such a model need one call."""
+"""Maximum number of calls in one reply. Most questions to a small model need one call."""
 FIXED_EXAMPLES = 2
 """Number of examples of each tool at the beginning of each prompt."""
 NEAREST_EXAMPLES = 4
 """Number of examples that are chosen for the question. The model reads about 30 tokens of each."""
 BRIEF_EXAMPLES = 6
-"""Number of examples of a brief prompt. Together with the rest it has about 250 tokens."""
+"""Number of examples in a brief prompt, which has about 250 tokens in total."""
 BRIEF_KEY = "brief"
 """The cache key of brief prompts."""
 MAX_EXCHANGES = 5
 """Maximum number of past exchanges in a prompt. With more, a small model tends to repeat itself."""
 ANCHOR_EVERY = 3
-"""On average, one in this many exchanges may be the first exchange of a prompt; see `_anchored`."""
+"""On average, one exchange in this many is allowed to be the first exchange of a prompt; see
+`_anchored`."""
 MAX_SAID = 600
-"""Maximum number of characters of one message. The middle of a longer message is left out."""
+"""Maximum number of characters of one message in the prompt. The middle of a longer message is left
+out."""
 MAX_PERSONA = 300
-"""Maximum number of characters of the persona."""
+"""Maximum number of characters of the persona. The rest is cut off."""
 MAX_MORE = 600
 """Maximum number of characters for the names of the plugins whose functions must be searched
 for."""
@@ -65,13 +70,13 @@ MAX_ROW = 3
 _FIRST_LANGUAGE = "en"
 _LANGUAGES = (_FIRST_LANGUAGE, "zh", "ja")
 _COMPUTED = '(f"'
-"""With this, a text begins that has expressions in it."""
+"""The beginning of a text argument that has expressions in it, which Python computes."""
 _TASK = "You are a chat bot. Answer each message by calling Python functions:"
 
 
 @dataclass(frozen=True, slots=True)
 class SmallPromptStep:
-    """A step of the current turn: the code that ran, and its report."""
+    """A step of the current turn: the code that ran, and what the model is shown of its results."""
 
     code: str
     observation: PromptLines
@@ -91,10 +96,10 @@ def small_prompt(
 
     ``history`` has the chat's records, oldest first, and ends with the records to answer. Only its
     last few exchanges are used. ``codes`` maps run ids to their code, so that the bot's past
-    answers are shown as calls. The examples are in the language of the newest message. If that
-    message has no letters, they are in ``language`` (``en``, ``zh``, ``ja``). The prompt is brief
-    if the model has not read the beginning of this language yet, so that ``unread`` contains it.
-    Raises `ValueError` if no tool suits a small model.
+    answers can be shown as calls. The examples are in the language of the newest message. If that
+    message has no letters, they are in ``language`` (``en``, ``zh``, ``ja``). ``unread`` has the
+    languages whose beginning the model's server has not processed yet. For a question in one of
+    them, the prompt is brief. Raises `ValueError` if no tool suits a small model.
     """
     offered = tools.once(small_tools)
     *past, now = _exchanges(history, codes or {})
@@ -136,11 +141,11 @@ def small_prompt(
 
 
 def beginnings(tools: ToolSet, *, persona: str = "", language: str = "") -> list[ChatRequest]:
-    """Return requests with the common beginning of all prompts, one for each language, ``language``
-    first.
+    """Return one request for each language, ``language`` first. Each has the beginning that all
+    prompts in this language have in common.
 
-    If the model processes them once, its cache is filled before the first question. The list is
-    empty if no tool suits a small model.
+    If the model processes these requests, its server has the beginnings in its cache before the
+    first question. The list is empty if no tool suits a small model.
     """
     if not tools.once(small_tools):
         return []
@@ -152,12 +157,12 @@ def small_tools(tools: ToolSet) -> list[NamedTool]:
     """Return the tools that a small model is offered, each with the parameters that the model can
     use.
 
-    If a plugin documents some tools with worked examples, only these tools are offered; otherwise
-    all its tools are offered. An unlisted tool needs worked examples. An example counts only if the
-    model could write its code: calls of tools. Tools that the plugin excludes for small models are
-    left out. For a tool with examples, only the parameters that are required or that an example
-    uses are shown. Tools that return pictures are left out, since small models do not accept
-    pictures.
+    If some tools of a plugin have worked examples, only these tools of the plugin are offered;
+    otherwise all its tools are offered. A tool with the visibility `UNLISTED` is offered only if it
+    has worked examples. An example counts only if its code consists of calls of tools, because a
+    small model can write nothing else. Tools that the plugin excludes for small models are left
+    out. For a tool with examples, only the parameters that are required or that an example uses are
+    shown. Tools that return pictures are left out, since small models do not accept pictures.
     """
     seen = (Visibility.VISIBLE, Visibility.UNLISTED)
     suitable = [
@@ -176,7 +181,7 @@ def small_tools(tools: ToolSet) -> list[NamedTool]:
 
 
 def with_found(tools: ToolSet, found: Sequence[NamedTool]) -> ToolSet:
-    """Return the set with the found tools made visible."""
+    """Return the tools, with the visibility of those in ``found`` set to `VISIBLE`."""
     if not found:
         return tools
     wanted = {id(each) for each in found}
@@ -192,7 +197,8 @@ def with_found(tools: ToolSet, found: Sequence[NamedTool]) -> ToolSet:
 
 
 def _usable(named: NamedTool) -> tuple[Example, ...]:
-    """Return the examples whose code consists of calls, and calls the tool."""
+    """Return those examples of a tool whose code consists only of calls, of which at least one
+    calls this tool."""
     return tuple(each for each in all_examples(named.tool) if _calls_only(each.code, named.names))
 
 
@@ -228,9 +234,9 @@ def _brief_system(persona: str) -> str:
 
 
 def _examples(tools: Sequence[NamedTool], language: str, most: int = 0) -> Iterator[Example]:
-    """Yield the examples in the person's language, at most ``most`` of each tool if ``most`` is not
-    0. If a tool has none in this language, its English examples are used. The first example of each
-    tool comes first, then the second of each, and so on."""
+    """Yield the examples in ``language``. If ``most`` is not 0, yield at most ``most`` examples of
+    each tool. If a tool has none in this language, its English examples are used. The first example
+    of each tool comes first, then the second example of each tool, and so on."""
     columns = []
     for named in tools:
         by_language: dict[str, list[Example]] = {}
@@ -261,8 +267,8 @@ class _Exchange:
 
 
 def _grammar(tools: ToolSet, found: Nearest, exchanges: Sequence[_Exchange], language: str) -> str:
-    """Return the grammar of the answer to the last of these exchanges. "The same again" can mean
-    the functions and numbers of the earlier ones."""
+    """Return the grammar for the answer to the last of these exchanges. The functions and numbers
+    of the earlier exchanges are allowed too, because the person can write "the same again"."""
     offered = tools.once(small_tools)
     numbers = [
         number for each in exchanges for number in numbers_in(f"{each.said}\n{each.answered}")
@@ -287,9 +293,9 @@ def _exchanges(history: Sequence[Record], codes: Mapping[str, str]) -> list[_Exc
     """Return pairs of messages and answers, oldest first. The last pair is the question of the
     turn, without an answer.
 
-    Messages that the bot did not answer are left out, which in a busy group are most of the
-    messages. Consecutive messages of one person are joined, until the bot answers. If the code of
-    the answer is unknown, message and answer are left out.
+    Messages that the bot did not answer are left out. In a busy group, these are most of the
+    messages. Consecutive messages of one person are joined, until the bot answers. If the code that
+    sent an answer is unknown, the message and its answer are left out.
     """
     exchanges: list[_Exchange] = []
     row: list[Record] = []
@@ -313,7 +319,8 @@ def _exchanges(history: Sequence[Record], codes: Mapping[str, str]) -> list[_Exc
 
 
 def _anchored(past: Sequence[_Exchange]) -> Sequence[_Exchange]:
-    """Return the last few exchanges. The first of them stays the same for a while.
+    """Return the last few exchanges, at most `MAX_EXCHANGES`, beginning with one that stays the
+    first for several questions.
 
     If the first exchange changed with every question, the model would have to process all exchanges
     again. So the hash of an exchange's sequence number decides whether the exchange may be the

@@ -30,18 +30,20 @@ from nekro_core.store.ownership import ChatScope, every_chat
 
 _AFTER_FAULT_S = 1.0
 _PREPARED_S = 0.5
-"""Maximum number of seconds that `Sessions.prepare` waits for the model. A model on a server is
-ready earlier."""
+"""Maximum number of seconds that `Sessions.prepare` waits for the model. A model that runs on a
+server is ready earlier."""
 _TURN_ENDS_S = 10.0
-"""Seconds that a reset or an erasure waits for the end of the turn that it stopped."""
+"""Maximum number of seconds that a reset or an erasure waits for the end of the turn that it
+stopped."""
 
 
 class Sessions:
     """Passes each record of the inbox to the session of its chat. An async context manager.
 
-    A chat has at most one session. The session ends when the chat is silent. Turns of all chats
-    share ``settings.concurrent_turns`` slots. At the end of the ``async with`` block, all turns are
-    stopped. The store does not mark them as ended, so `recover` of the next process resumes them.
+    A chat has at most one session. The session ends when the chat is silent. At most
+    ``settings.concurrent_turns`` turns of all chats run at the same time; each has a *slot*. At the
+    end of the ``async with`` block, all turns are stopped. The store does not mark them as ended,
+    so `recover` of the next process resumes them.
     """
 
     def __init__(
@@ -153,7 +155,8 @@ class Sessions:
             tools = self._services.discovery.with_search_tool(
                 self._services.plugins.tools_for(nowhere)
             )
-            # Comparing questions with the worked examples is prepared too, which takes 0.1 s.
+            # This also prepares the comparison of questions with the worked examples, which takes
+            # 0.1 s.
             likely = await anyio.to_thread.run_sync(
                 partial(beginnings, tools, persona=settings.persona, language=settings.language)
             )
@@ -206,7 +209,7 @@ class Sessions:
         return False
 
     def _note(self, record: Record, reason: DecisionReason, detail: str = "") -> None:
-        """Store why the agent does not get a person's message."""
+        """Store the decision that the agent does not get a person's message, with the reason."""
         if record.author is Author.PERSON:
             decision = MessageDecision(reason=reason, detail=detail)
             self._services.store.decisions.note(record.seq, decision)
@@ -233,7 +236,8 @@ class Sessions:
         For other voice messages the turn waits for the transcript."""
         transcriber, key = self._services.transcriber, record.chat_key
         age = self._services.wall() - record.time
-        # Transcribing all voices that were sent while the bot was offline would cost too much.
+        # Transcribing all voice messages that were sent while the bot was offline would cost too
+        # much.
         old = record.from_history and age > self._services.trigger.history_age_s
         begun = transcriber is not None and not old and transcriber.begin(record)
         if not begun or record.to_bot or key.kind is ChatKind.PRIVATE:

@@ -35,8 +35,8 @@ _Written = TypeVar("_Written")
 class TurnSlots:
     """Limits how many turns of all chats run at the same time. A turn that the end of a process has
     cut off several times is *exclusive*: it may be the turn that kills the process. Only one such
-    turn runs at a time. If it kills the process again, the other exclusive turns have not begun, so
-    none of their runs is counted as cut off."""
+    turn runs at a time. If that turn kills the process again, the other exclusive turns have not
+    begun, so they are not counted as cut off once more."""
 
     def __init__(self, settings: AgentSettings) -> None:
         """The settings say how many turns run at the same time, and how long a turn may wait for a
@@ -126,8 +126,8 @@ class TurnRunner:
         self._trigger_seq = 0
         """The sequence number of the record that woke the running turn."""
         self._stopped_at: int | None = None
-        """The sequence number up to which all records are dropped if the turn was stopped; None if
-        it was not."""
+        """If the turn was stopped, the sequence number up to which all waiting records are dropped;
+        None if the turn was not stopped."""
 
     @property
     def working(self) -> bool:
@@ -171,8 +171,8 @@ class TurnRunner:
         exclusive: bool = False,
     ) -> bool:
         """Run one turn to its end. If the process ends during the turn, the store does not mark the
-        turn as ended, so the next start finds it. Returns False if the store could not write the
-        turn's row. Then nothing was done, and the question still waits."""
+        turn as ended, so the next process finds the turn at its start. Returns False if the store
+        could not write the turn's row. Then nothing was done, and the question still waits."""
         self._stopped_at, self._trigger_seq = None, request.trigger_record.seq
         self._request = request
         metrics = self._services.telemetry.metrics
@@ -215,7 +215,7 @@ class TurnRunner:
         return True
 
     def _traced(self) -> AbstractContextManager[Span]:
-        """Return the span of a turn."""
+        """Begin the span that records a turn in a trace."""
         tracer, agent = self._services.telemetry.tracer, self._services.settings.names[0]
         attributes: dict[str, AttributeValue] = {
             "gen_ai.operation.name": "invoke_agent",
@@ -226,8 +226,8 @@ class TurnRunner:
         return tracer.work(f"invoke_agent {agent}", attributes)
 
     def _mark_seen(self, request: TurnRequest) -> None:
-        """React to the message that the turn answers, if the operator wants that. An earlier
-        process has done so for a resumed turn."""
+        """Show in the chat that the message was seen, with a reaction, if the settings say so. For
+        a resumed turn, the earlier process has done this."""
         signs, trigger = self._services.signs, request.trigger_record
         if signs is not None and trigger.author is Author.PERSON and not request.resumed:
             signs.seen(self._chat_key, trigger.message_id)
@@ -326,7 +326,7 @@ class TurnRunner:
                 if not decision.reason.asks:
                     decision = MessageDecision(reason=DecisionReason.FOLLOWED)
                 decision = replace(decision, turn_id=turn_id)
-            elif decision.reason.asks:  # With the turn, all waiting questions were stopped.
+            elif decision.reason.asks:  # The stop drops other people's questions too.
                 decision = MessageDecision(reason=DecisionReason.STOPPED)
             decisions.note(record.seq, decision)
 
@@ -345,8 +345,9 @@ async def _absorb_late_cancellation(scope: anyio.CancelScope) -> None:
     """Catch the cancellations of a scope that has already ended.
 
     If a scope is cancelled at the moment in which its block ends, Python before 3.13 raises the
-    cancellation at the next ``await`` after the block. Here this would be an ``await`` that ends
-    the turn's row. The row would stay open, and no other turn of the chat could begin.
+    cancellation at the next ``await`` after the block. Here, the next ``await`` stores the end of
+    the turn. If it were cancelled, the turn's row would stay open, and no other turn of the chat
+    could begin.
     """
     for _ in range(_LATE_CANCELLATIONS if scope.cancel_called else 0):
         try:

@@ -38,8 +38,8 @@ _ARGUMENT_CHARS = 2000
 _ARGUMENT_ITEMS = 100
 """Maximum number of items of one list or dict in the logged arguments of a call."""
 _ARGUMENTS_CHARS = 16_000
-"""Maximum number of characters of all logged arguments of a call. Without it, a thousand calls of
-16 MB each would stay in memory until the run ends."""
+"""Maximum number of characters of all logged arguments of a call. Without this limit, the arguments
+of a thousand calls of 16 MB each would stay in memory until the run ends."""
 
 _SAVED_WITHIN_S = 0.02
 """A call is written to the store at most this many seconds after it begins, and again after it
@@ -51,11 +51,12 @@ _OK = "ok"
 """`ToolCall.outcome` of a call that did not fail."""
 
 Note = Callable[[str], Awaitable[object]]
-"""Adds a system line to the chat's history."""
+"""A function that adds a system line to the chat's history."""
 ToolCaller = Callable[[Tool, AgentCtx, Sequence[Any], Mapping[str, Any] | None], Awaitable[Outcome]]
 """A function that carries out a call: `call_tool`. In a replay it returns recorded results."""
 SaveCalls = Callable[[Sequence[ToolCall]], object]
-"""Writes calls to the store. The writes are queued when the function returns."""
+"""A function that writes calls to the store. It does not wait: when it returns, the writes are in
+the store's queue."""
 
 
 def _save_nowhere(_: Sequence[ToolCall]) -> None:
@@ -90,8 +91,8 @@ class CallSender:
 
 class RunCalls:
     """Carries out a run's calls and logs them. The person and the chat come from ``ctx``, never
-    from arguments. ``save`` writes the log to the store; without ``save``, the owner must write
-    `finished`. ``carry_out`` runs the tools."""
+    from arguments. ``save`` writes the log to the store; without ``save``, the owner of this object
+    must write the calls in `finished` to the store. ``carry_out`` runs the tools."""
 
     def __init__(
         self,
@@ -125,7 +126,8 @@ class RunCalls:
         self._save = save
         self._carry_out = carry_out
         self._telemetry = telemetry or Telemetry()
-        # Calls come from the task that reads the box's pipe. It does not know the turn's span.
+        # Remember the span here: the calls are carried out in the task that reads the box's pipe,
+        # where the turn's span is not the current one.
         self.traced_in = self._telemetry.tracer.current()
         """The span to which the calls belong."""
         self._saved = 0
@@ -146,7 +148,8 @@ class RunCalls:
         tracer = self._telemetry.tracer
         if not tracer.enabled:
             return await self._call(call, position, outgoing)
-        # The model chose the name. A name that is no tool's may be any text.
+        # The model chose the name. If no tool has this name, it can be any text, so the trace does
+        # not show it.
         name = call.name if self._tools.resolve(call.name) is not None else "unknown"
         attributes: dict[str, AttributeValue] = {
             "gen_ai.operation.name": "execute_tool",
@@ -223,7 +226,8 @@ class RunCalls:
         self._answered = self._answered or result.sent
         match result.outcome:
             case ToolReturn(value, ends=ends):
-                # After an answer, nobody needs to read a mere confirmation.
+                # If the run has sent an answer already, the model need not see a result that only
+                # confirms the call.
                 shown = not (ends and self._answered)
                 return CallReturn(value, shown=shown, checkpoint=result.sent)
             case ToolReturnMedia(text, media):

@@ -14,13 +14,14 @@ from nekro_core.cli.service.unit import STATE, ServiceUnit, UnitError, unit_file
 from nekro_core.system.atomic_files import write_whole
 
 RUNNING = Path("/run/systemd/system")
-"""This folder exists while systemd manages the machine (``man 3 sd_booted``)."""
+"""This folder exists if systemd is the service manager of the machine (``man 3 sd_booted``)."""
 _MANAGER_S = 60.0
-"""Longest wait in seconds for systemd. Starting and stopping the bot takes at most 20 s."""
+"""Maximum number of seconds to wait for a program of systemd. Starting or stopping the bot takes at
+most 20 s."""
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Do what was asked and return the exit status."""
+    """Carry out the action that the command line names, and return the exit status."""
     try:
         match options.action:
             case "show":
@@ -54,7 +55,8 @@ def _install(options: argparse.Namespace) -> int:
     manager = "systemctl --user" if options.user else "systemctl"
     if options.enable:
         _systemctl(options, "enable", path.name)
-        # A unit that is installed again runs on with its old text until it is restarted.
+        # If the service was installed before, it still runs with the old unit file. The restart
+        # applies the new one.
         _systemctl(options, "restart", path.name)
         print(f"{path.stem} runs, and starts with {'you' if options.user else 'the machine'}")
     else:
@@ -135,10 +137,11 @@ def _check_is_root(options: argparse.Namespace) -> None:
 
 
 def _check_may_run(program: Path, user: str) -> None:
-    """Check that the user of the service can run the program. Pipx of root installs it below
-    ``/root``, which nobody else may enter; `nekro upgrade` installs it into a folder of the user.
-    """
-    # The program and the interpreter can be links into other folders, which count too.
+    """Check that the user of the service can run the program. If root installs it with pipx, it is
+    in a folder below ``/root``, which other users may not enter. `nekro upgrade` installs it into a
+    folder of the user."""
+    # The program and the interpreter can be symbolic links. Then the user must also be able to
+    # enter the folders to which they point.
     beside = program.resolve().with_name("python")
     interpreter = beside if beside.exists() else Path(sys.executable)
     owner = _number_of(user)
@@ -197,7 +200,8 @@ def _systemctl(options: argparse.Namespace, *words: str) -> None:
 
 
 def _checked(words: Sequence[str]) -> None:
-    """Run a program of systemd. Raises `UnitError` with what it said if it fails."""
+    """Run a program of systemd. If the program fails, raises `UnitError` with the program's
+    output."""
     done = subprocess.run(  # noqa: S603 - no shell; names are checked
         words, check=False, capture_output=True, text=True, timeout=_MANAGER_S
     )

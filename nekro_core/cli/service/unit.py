@@ -1,15 +1,15 @@
 """Writes the systemd unit of the bot.
 
-The jail makes its boxes in user namespaces of its own, so a unit may not have the options that
-forbid this. These options are missing on purpose:
+The jail makes a user namespace for each box, so the unit must not have options that forbid this.
+The following options are missing on purpose:
 
 - ``RestrictNamespaces``, ``ProtectHostname`` and a ``SystemCallFilter`` with a list of allowed
-  calls: bubblewrap makes namespaces, mounts file systems and sets the name of the box.
-- ``ProtectKernelTunables``, ``ProtectKernelLogs`` and ``ProcSubset``: they cover parts of
-  ``/proc``, and then the kernel lets no box mount a ``/proc`` of its own.
-- ``ProtectControlGroups``: the bot makes a cgroup for each box, in the part of the tree that
-  ``Delegate`` gives it.
-- ``MemoryDenyWriteExecute``: Node compiles programs in boxes while they run.
+  calls: bubblewrap makes namespaces, mounts file systems and sets the host name of the box.
+- ``ProtectKernelTunables``, ``ProtectKernelLogs`` and ``ProcSubset``: they hide parts of ``/proc``.
+  While parts of it are hidden, the kernel refuses to mount another ``/proc``, which each box needs.
+- ``ProtectControlGroups``: the bot makes a cgroup for each box, in the part of the cgroup tree that
+  ``Delegate`` gives to the bot.
+- ``MemoryDenyWriteExecute``: Node, which runs in boxes, compiles JavaScript while it runs.
 
 Source: `man 5 systemd.exec`, `systemd.service`, `systemd.resource-control`.
 """
@@ -21,9 +21,11 @@ from pathlib import Path
 from nekro_core.system.errors import NekroError
 
 STATE = Path("/var/lib/nekro")
-"""The folder of a bot of the whole machine, unless the operator names another one."""
+"""The folder in which the bot runs as a service of the machine, unless the operator names another
+folder."""
 STOP_S = 15
-"""Seconds that the bot has to end. It needs 3 s; after a prepared restore it may need longer."""
+"""Seconds that systemd waits for the bot to end before it kills the bot. The bot usually needs 3 s,
+and longer if a restore was prepared."""
 _REFUSED = frozenset("\"'$\\")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
 _NAME = re.compile(r"[\w.@-]{1,100}")
@@ -35,12 +37,13 @@ class UnitError(NekroError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceUnit:
-    """The unit of one bot.
+    """The systemd unit of one bot.
 
     Attributes:
         program: The program ``nekro``, as an absolute path.
-        folder: The folder in which the bot runs: it has ``.env`` and the data folder.
-        user: The user who runs the bot. Empty for a unit of the user's own service manager.
+        folder: The folder in which the bot runs. It contains ``.env`` and the data folder.
+        user: The user as whom the bot runs. Empty if the unit is for a user's own service manager
+            (``systemctl --user``).
     """
 
     program: Path
@@ -73,7 +76,8 @@ class ServiceUnit:
         ]
         if self.user:
             lines += ["Wants=network-online.target", "After=network-online.target"]
-        # A bot with wrong settings ends at once, and starting it again does not help.
+        # Stop trying after 5 starts in 60 s: a bot with wrong settings ends at once, and another
+        # start does not help.
         return [*lines, "StartLimitIntervalSec=60", "StartLimitBurst=5"]
 
     def _service(self) -> list[str]:
@@ -84,7 +88,8 @@ class ServiceUnit:
             f"WorkingDirectory={_escaped(self.folder)}",
             "Restart=on-failure",
             "RestartSec=2",
-            # SIGTERM goes to the bot alone: it ends its boxes and its model server itself.
+            # Send SIGTERM only to the bot's main process, which then ends its boxes and its model
+            # server.
             "KillMode=mixed",
             f"TimeoutStopSec={STOP_S}",
             "UMask=0077",
@@ -113,7 +118,8 @@ class ServiceUnit:
             "ProtectHome=read-only",
             "ProtectKernelModules=yes",
             "ProtectSystem=strict",
-            # /var/tmp is private, and emptied at each stop: the packages of boxes would be fetched
+            # Keep the packages of boxes in a cache folder. They are usually in /var/tmp, but with
+            # PrivateTmp that folder is emptied at each stop, and the packages would be fetched
             # again.
             "CacheDirectory=nekro",
             "Environment=NEKRO_SANDBOX__PACKAGES_DIR=/var/cache/nekro",
@@ -136,5 +142,5 @@ def unit_file(name: str, *, of_user: bool, home: Path) -> Path:
 
 
 def _escaped(path: Path) -> str:
-    # systemd replaces %h and others, also in paths.
+    # systemd replaces specifiers such as %h, also in paths. %% stands for one %.
     return str(path).replace("%", "%%")

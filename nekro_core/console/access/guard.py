@@ -1,9 +1,10 @@
 """Checks the host, the origin and the login of every request, before its route runs.
 
-With DNS rebinding, a stranger's page reaches a server on loopback under the stranger's own host
-name. So the ``Host`` header of all requests is checked. ``Origin`` and login are checked for the
-web site's own paths: ``/ui`` (pages, assets and NiceGUI's socket), ``/api/v1`` and ``/plugins``.
-``/metrics`` needs a login too, unless the settings open it to the client (`health_access`).
+In a DNS rebinding attack, a page of a stranger's web site sends requests to a server on loopback
+under the stranger's own host name. So the ``Host`` header of all requests is checked. ``Origin``
+and login are checked for the web site's own paths: ``/ui`` (pages, assets and NiceGUI's socket),
+``/api/v1`` and ``/plugins``. ``/metrics`` needs a login too, unless the settings allow this client
+to read it without one (`health_access.py`).
 
 The guard puts the person who asks into the request's state: ``request.state.actor`` is an `Actor`,
 and ``request.state.visit`` is a `Visit`. A page that stays open asks the visit again who the person
@@ -32,7 +33,7 @@ from nekro_core.operator.roles import AccessRole
 from nekro_core.store import StoreUnavailable
 
 OWN_PAGES = frozenset({"/", "/login", "/login/code", "/join", "/logout"})
-"""The pages before the login. Everybody may open them."""
+"""The pages that a person needs to log in. Everybody may open them."""
 POLICY = (
     # Vue compiles the page's templates in the browser, which needs 'unsafe-eval'. This is
     # acceptable: people's messages are inserted only as text, and this policy lets the page neither
@@ -45,8 +46,8 @@ PLUGINS_POLICY = POLICY.replace("frame-ancestors 'none'", "frame-ancestors 'self
 """The policy of plugins' pages. The console may show them in a frame; other sites may not."""
 
 MAX_AT_ONCE = 200
-"""Maximum number of requests and websockets that one person has open. The web server accepts 512
-connections in total, and one person must not use up all of them."""
+"""Maximum number of requests and websockets that one person may have open at the same time. The web
+server accepts 512 connections in total, and one person must not use up all of them."""
 
 
 class Guard:
@@ -96,12 +97,13 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008, "reason": "not allowed"})
 
     def _asks_login(self, scope: Scope) -> bool:
-        """Return True if the person who makes a request must be found out."""
+        """Return True if the guard must find out who makes a request."""
         path = routed_path(scope)
         if path not in (READY, METRICS):
             return _needs_login(path)
         opened = open_reading(scope, self._metrics_readers(), self._allowed)
-        # Everybody may ask whether the bot is ready. A token is needed only for the reasons.
+        # Everybody may ask whether the bot is ready. Only the reasons why it is not ready need a
+        # token.
         return not opened and (path == METRICS or "authorization" in Headers(scope=scope))
 
     @contextmanager
@@ -121,12 +123,13 @@ class Guard:
     def _place_refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         if any(character in scope["path"] for character in "\r\n\0"):
-            # The router's patterns end in "$", which also matches before a newline at the end. So
-            # the router would run a route for such a path, although this class does not find the
-            # path among the web site's own.
+            # The router's patterns end in "$", which also matches before a newline at the end of
+            # the path. So the router would run a route of the web site for such a path, although
+            # this class does not recognize the path as one of the web site's and would not check
+            # the login.
             return _json(404, "path", "the path has a control character")
-        # Join several Host headers, so that they are refused. They are an attack: a proxy may use
-        # one of them and the bot the other.
+        # Join several Host headers, so that they are refused. Several headers are an attack: a
+        # proxy in front of the bot may check one of them, and the bot the other.
         host = ", ".join(headers.getlist("host"))
         if not host_allowed(host, self._allowed):
             return _json(
@@ -209,9 +212,9 @@ def wait_headers(seconds: float) -> dict[str, str]:
 
 
 def routed_path(scope: Scope) -> str:
-    """Return the path that the application uses for routing. It lacks ``root_path``, which is the
-    path at which a proxy serves the bot. `Guard` must check exactly this path. If it checked
-    another path, it would protect the wrong route."""
+    """Return the path that the application uses for routing. It is the path of the request without
+    ``root_path``, the path at which a proxy serves the bot. `Guard` must check exactly this path.
+    If it checked another path, it would protect the wrong route."""
     path, root = str(scope["path"]), str(scope.get("root_path", ""))
     inner = path.removeprefix(root)
     return inner if not inner or inner.startswith("/") else path

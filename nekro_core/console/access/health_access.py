@@ -14,21 +14,23 @@ ALIVE = "/healthz"
 READY = "/readyz"
 METRICS = "/metrics"
 METRICS_SCOPE = "metrics"
-"""The area in the scope of an API token: ``metrics:read``."""
+"""The name of the metrics in the scope of an API token. A token with ``metrics:read`` may read
+them."""
 _OPEN = "reads_metrics"
 _OF_PROXIES = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
-"""Headers that proxies add. A proxy on this machine passes on the requests of others, and these
-would otherwise seem to come from this machine."""
+"""Headers that proxies add. A proxy on this machine forwards requests from other machines, which
+seem to come from this machine. These headers show that they do not."""
 
 
 def open_reading(scope: Scope, readers: str, allowed_hosts: AbstractSet[str]) -> bool:
-    """Return True if a request may read the metrics without a login, and note that in the request.
+    """Return True if a request may read the metrics without a login, and note the result in the
+    request's state, for `may_read`.
 
     Args:
         scope: The request.
         readers: See `MetricsSettings.readers`.
         allowed_hosts: The host names under which the web site is reached. If there are any, a proxy
-            may be in front of the bot, and no request counts as one of this machine.
+            may be in front of the bot, so no request is taken for a request from this machine.
     """
     found = readers == "anyone" or (
         readers == "loopback" and not allowed_hosts and _is_of_this_machine(scope)

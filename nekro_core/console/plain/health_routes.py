@@ -11,12 +11,14 @@ from nekro_core.system.telemetry.readiness import BotMonitor
 
 
 def health_routes(monitor: BotMonitor) -> APIRouter:
-    """Make the routes."""
+    """Return the router with these three routes. ``monitor`` knows the metrics, and whether the bot
+    is ready."""
     router = APIRouter(route_class=Route, include_in_schema=False)
 
     @router.get(ALIVE)
     async def alive() -> dict[str, Any]:
-        # The answer comes from the event loop, so the loop runs.
+        # This route checks nothing more: it runs in the event loop, so its answer shows that the
+        # loop is not blocked.
         return {"alive": True}
 
     @router.get(READY)

@@ -30,11 +30,11 @@ from nekro_core.store.messages import unique_id_in, unique_id_of, with_final_seq
 
 _LATEST = 1e11
 """Latest accepted time of a message: seconds since 1970, in the year 5138. A platform or another
-server may send an impossible time or NaN in its JSON. A history with such a time could not be
-shown."""
+server may send an impossible time or NaN in its JSON, and a history with such a time could not be
+shown. So the current time is stored instead."""
 _TRIES = 3
-"""How often an edit is tried. A try fails if another change was stored between its read and its
-write."""
+"""Maximum number of attempts to store an edit. An attempt fails if another change of the record was
+stored between the attempt's read and its write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class RecalledRecord:
     """A message was recalled on its platform.
 
     Attributes:
-        record: The changed record.
+        record: The record after the change: it is marked as recalled.
     """
 
     record: Record
@@ -224,11 +224,12 @@ class Inbox:
 
         The agent answers a line with ``to_bot``, even after a restart. A line is not stored again
         if a record with its ``unique_id`` exists. With ``begins_anew`` the agent forgets everything
-        in the chat before this line; with ``compacts`` it sees a summary instead. ``beside`` gets
-        the line's ``seq`` and returns SQL statements that run in the same transaction. ``guards``
-        gets it too, and returns conditions; see `Database.write`. If the caller is cancelled while
-        this method waits, the line is stored nevertheless. Raises `StoreUnavailable`, and
-        `GuardFailed` if a condition is not fulfilled.
+        in the chat before this line; with ``compacts`` the agent sees a summary of the earlier
+        records instead. ``beside`` gets the line's ``seq`` and returns SQL statements that run in
+        the same transaction. ``guards`` also gets this ``seq``, and returns conditions under which
+        the line is stored; see `Database.write`. If the caller is cancelled while this method
+        waits, the line is stored nevertheless. Raises `StoreUnavailable`, and `GuardFailed` if a
+        condition is not fulfilled.
         """
         store, begun = self._store, self._clock()
         detail = CONVERSATION_COMPACTED if compacts else ""

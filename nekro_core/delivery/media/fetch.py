@@ -37,12 +37,12 @@ _SURE_NAME = "a.root-servers.net"
 
 
 class NoAddress(NotFetched):
-    """A host's name was not resolved in time."""
+    """The address of a host name could not be found in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _HttpRequest:
-    """What is asked of a server."""
+    """The method, body and headers of a request to a server."""
 
     method: str = "GET"
     body: bytes | None = None
@@ -53,7 +53,8 @@ _GET = _HttpRequest()
 
 
 class Fetcher:
-    """Fetches ``http(s)``, ``data:`` and ``base64://``. An async context manager.
+    """Fetches URLs that begin with ``http://``, ``https://``, ``data:`` or ``base64://``. An async
+    context manager.
 
     A host name is resolved once. The address that was found is checked, and the connection goes to
     this address. So the name cannot change from a public to a private address after the check.

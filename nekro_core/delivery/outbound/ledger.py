@@ -36,7 +36,7 @@ from nekro_core.store.messages import with_final_seq
 from nekro_core.store.ownership import ChatScope, current_ownership, every_chat
 
 _LAST_WORDS_S = 5.0
-"""Maximum time in seconds in which a cancelled `Outbox.send` stores its outcome."""
+"""Time limit in seconds for storing the outcomes of the calls of a cancelled `Outbox.send`."""
 _MOST_UNWRITTEN = 10_000
 """Maximum number of outcomes held in memory while the database cannot be written."""
 _KNOWN_IDS = 1000
@@ -53,7 +53,8 @@ class OutgoingCall:
     began or, for a call of an earlier process, was loaded. Both are on the event loop's clock,
     which, unlike the wall clock, cannot be set. ``age`` is the call's age in seconds when it was
     parked. It is 0 except for calls of an earlier process, whose age comes from the wall clock.
-    ``ownership`` is the right to write for the chat with which the call was made or loaded.
+    ``ownership`` is the right to write for the chat (`Ownership`) that the process had when the
+    call was made or loaded.
     """
 
     row: DeliveryRow
@@ -245,9 +246,9 @@ class DeliveryLedger:
     async def load_unfinished(
         self, *, young_s: float, chats: ChatScope = every_chat
     ) -> list[OutgoingCall]:
-        """Load the calls to some chats that have no outcome from an earlier process, in order.
-        Calls that were ``sending`` become ``unknown``. Of the ``unknown`` calls, only the calls
-        younger than ``young_s`` are returned."""
+        """Load the calls of an earlier process to ``chats`` that have no outcome yet, in their
+        order. Calls that were ``sending`` become ``unknown``. Of the ``unknown`` calls, only the
+        calls younger than ``young_s`` are returned."""
         found = self._store.deliveries
         for row in await found.in_state(DeliveryState.SENDING, chats=chats):
             reason = "the bot was stopped while it was sent; it may have arrived"
@@ -263,7 +264,7 @@ class DeliveryLedger:
         return entries
 
     def show(self, entry: OutgoingCall) -> None:
-        """Publish a state that other code has stored."""
+        """Publish the state of a call's row that other code has stored."""
         if entry.record is not None:
             entry.record = msgspec.structs.replace(entry.record, state=entry.row.state)
             self._activity.publish(Recorded(entry.record))

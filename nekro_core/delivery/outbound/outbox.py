@@ -52,7 +52,8 @@ class Outbox:
     ``unknown`` and is never repeated automatically.
 
     ``adapters`` is read each time a message is sent, so adapters may be added later. ``chats`` are
-    the chats whose calls this process resumes when it is entered. `resume` resumes those of others.
+    the chats whose calls are resumed when the outbox is entered. `resume` does this later for more
+    chats.
     """
 
     def __init__(
@@ -103,8 +104,9 @@ class Outbox:
         await self._tasks.__aexit__(None, None, None)
 
     async def resume(self, chats: ChatScope) -> None:
-        """Resume the unfinished calls to chats that this process takes over, as at the start. Call
-        this once for each chat, before the first message to it. Raises `StoreError`."""
+        """Resume the unfinished calls to ``chats``, as at the start. A process that takes chats
+        over from another process needs this. Call this once for each chat, before the first message
+        to it. Raises `StoreError`."""
         await self._retries.load_pending(chats)
         self.retry_now()
 
@@ -132,9 +134,9 @@ class Outbox:
         minutes. These numbers are the defaults of the settings. If ``record`` is false, the message
         is left out of the chat's history.
 
-        Raises `NothingToSend` and `TooManySends` (8 for each run): nothing was sent. Raises
-        `StoreUnavailable`: earlier pieces may have been sent. If the caller is cancelled, a call
-        under way becomes ``unknown`` and later calls become ``dropped``.
+        Raises `NothingToSend` and `TooManySends` (a run may send 8 pieces): nothing was sent.
+        Raises `StoreUnavailable`: earlier pieces may have been sent. If the caller is cancelled, a
+        call under way becomes ``unknown`` and later calls become ``dropped``.
         """
         clean = clean_segments(tuple(segments))
         if self._media is not None:
@@ -264,8 +266,8 @@ class Outbox:
                     self.retry_now()
 
     async def _wait_for_pace(self, queue: ChatQueue, entry: OutgoingCall) -> None:
-        """If the same turn sent the last message, wait as long as a person needs to type this
-        one."""
+        """If the same turn sent the chat's last message, wait as long as a person needs to type
+        this message."""
         settings, row = self._settings, entry.row
         chars_s = self.overrides(row.chat_key).pace_chars_s
         chars_s = settings.pace_chars_s if chars_s is None else chars_s

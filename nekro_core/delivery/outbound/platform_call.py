@@ -64,7 +64,8 @@ class PlatformCaller:
         return split(unbundled(segments, can), can)
 
     def prepare(self, chat_key: ChatKey, segments: Segments) -> Segments:
-        """Fit bundles to the platform, and turn a text of too many messages into a file. Called
+        """Fit each bundle to the platform's limits, or turn it into quoted text if the platform has
+        no bundles. Turn a text that needs too many messages into its beginning and a file. Called
         before the media are stored and the message is split."""
         adapter = self.adapter(chat_key)
         if adapter is None:

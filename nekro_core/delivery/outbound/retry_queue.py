@@ -39,8 +39,8 @@ class RetryQueue:
         self._nudged = anyio.Event()
 
     async def load_pending(self, chats: ChatScope = every_chat) -> None:
-        """Load the calls to some chats that have no outcome from an earlier process. No call to
-        these chats may be under way in this process."""
+        """Load the calls of an earlier process to ``chats`` that have no outcome yet. Meanwhile,
+        this process must not make a call to these chats."""
         young_s = self._settings.resend_for_s
         for entry in await self._ledger.load_unfinished(young_s=young_s, chats=chats):
             with self._queues.use(entry.row.chat_key) as queue:
@@ -52,11 +52,12 @@ class RetryQueue:
         queue.parked.append(entry)
 
     def retry_now(self) -> None:
-        """Start the next round now."""
+        """Start the next round of retries now."""
         self._nudged.set()
 
     async def live(self, tasks: TaskGroup) -> None:
-        """Try the waiting calls in rounds, in one task for each chat."""
+        """Try the waiting calls again and again, with a pause of ``retry_s`` between two rounds. In
+        each round, one task per chat tries the waiting calls of this chat. Never returns."""
         while True:
             try:
                 await self._ledger.retry_writes()
@@ -83,7 +84,7 @@ class RetryQueue:
 
     async def _try_as_owner(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
         """Try a call with the ownership with which it was made. If another process owns the chat
-        now, that process takes care of the call, and it leaves this queue."""
+        now, the call is removed from this queue: the other process takes care of it."""
         try:
             with writing_as(entry.ownership):
                 return await self._try(queue, entry)
@@ -94,8 +95,8 @@ class RetryQueue:
             return True
 
     async def _try(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
-        """Make the first call of a queue, find out its outcome, or drop it. Returns False if the
-        call must keep waiting."""
+        """Make the first call of a queue, ask the platform for its outcome if that is unknown, or
+        drop the call if it is too old. Returns False if the call must keep waiting."""
         too_old = entry.waited_s(anyio.current_time()) > self._settings.resend_for_s
         if entry.row.state is DeliveryState.UNKNOWN:
             goes_on = too_old or await self._settle(queue, entry)

@@ -1,9 +1,10 @@
-"""Computes the features of messages from which a search makes their order.
+"""Computes the features of messages, and from them the scores by which a search orders messages.
 
-A feature is a number about a question and a message: for example how well the words of the message
-before fit, or whether the question asks for a time and the message has one. The score of a message
-is the sum of its features, each multiplied by its weight. ``ranking_weights.toml`` has the weights;
-``python -m tests.memory.learn_ranking --write`` learns them from conversations.
+A feature is a number about a question and a message: for example, how well the question fits the
+words of the previous message, or 1 if the question asks for a time and the message contains a time.
+The score of a message is the sum of its features, each multiplied by its weight.
+``ranking_weights.toml`` has the weights; ``python -m tests.memory.learn_ranking --write`` learns
+them from conversations.
 """
 
 from __future__ import annotations
@@ -24,35 +25,39 @@ from nekro_core.store.search_pages import counts
 from nekro_core.system.arrays import NDArray, np
 
 _BEFORE = range(-8, -2)
-"""The messages that `similar_before` covers."""
+"""The feature `similar_before` is the mean similarity of the messages at these distances from the
+message: -8 is the eighth message before it."""
 _BEST_AROUND = range(-8, 3)
-"""The messages that `similar_best` covers. They include those of all other `similar_` features."""
+"""The feature `similar_best` is the highest similarity of the messages at these distances. They
+include the distances of all other `similar_` features."""
 _COVERED = {
     "words_within_2": range(-2, 2),
     "words_within_8": range(-8, 5),
     "words_within_10": range(-10, 7),
 }
-"""Features that count the terms of the question that the message or one of those around it has:
-distances from the message."""
+"""Features that add the weights of all terms of the question that the message or one of its
+neighbours has. For each feature: the distances of these messages from the message."""
 _ALL_POWER = 4
-"""The feature `words_all` is the share of the question that the message has, to this power: 1 for
-all terms, and little for half of them."""
+"""The feature `words_all` is the share of the question's terms that the message has, to this power:
+1 for all terms, and 0.06 for half of them."""
 _LEAST_SCORE = 3.0
-"""Scores of words are divided by the best of them, but at least by this number: about the score of
-a message with one rare term. If no message fits well, no message must get a high number."""
+"""The other features of words are divided by the highest `words_near` of all messages, but at least
+by this number, which is about the score of a message with one rare term. So if the words of no
+message fit well, no message gets a high number."""
 _SAID_ABOUT_S = 4 * 86_400.0
-"""Seconds before and after a time that the question names, for the feature `time_near`."""
+"""The feature `time_near` is 1 for a message that was written at most this many seconds before or
+after a time that the question names."""
 
 Matrix: TypeAlias = "NDArray[np.float32]"
 Cube: TypeAlias = "NDArray[np.float32]"
-"""Numbers in two and in three dimensions."""
+"""Arrays of numbers: `Matrix` has two dimensions, `Cube` has three."""
 
 
 class PlacesAround:
-    """Reads numbers about the messages around some messages.
+    """Gets values of the messages that were written before and after some messages.
 
     Args:
-        found: The data of the messages and of those around them.
+        found: The data of the messages and of their neighbours.
         places: The positions of the messages.
     """
 
@@ -61,19 +66,20 @@ class PlacesAround:
         self._size = len(found.positions)
 
     def compared(self) -> NDArray[np.int64]:
-        """Return the indices in ``found`` of the messages whose meaning is compared."""
+        """Return the indices in ``found`` of the messages whose meaning is compared with that of
+        the question, because a feature needs their similarity."""
         used = np.zeros(self._size + 1, np.bool_)
         used[self._indices[BEFORE + _BEST_AROUND.start : BEFORE + _BEST_AROUND.stop]] = True
         return np.flatnonzero(used[: self._size])
 
     def at(self, values: Floats, distance: int) -> Floats:
-        """Return the values of the messages at this distance; 0 where there is none. ``values`` has
-        a number for each message of ``found``."""
+        """Return, for each of the messages, the value of the message at this distance; 0 where
+        there is no such message. ``values`` has a number for each message of ``found``."""
         return np.asarray(self.all(values, range(distance, distance + 1))[0], np.float32)
 
     def all(self, values: NDArray[np.float32], distances: range) -> NDArray[np.float32]:
-        """Return a row for each distance. ``values`` may have several rows; then the rows for the
-        distances of each are returned."""
+        """Return a row for each distance, with the values that `at` returns for it. If ``values``
+        has several rows, the result has such rows of distances for each row of ``values``."""
         indices = self._indices[BEFORE + distances.start : BEFORE + distances.stop]
         nowhere = np.zeros((*values.shape[:-1], 1), np.float32)
         return np.asarray(np.concatenate((values, nowhere), axis=-1)[..., indices], np.float32)
@@ -96,11 +102,11 @@ def features_of(
     Args:
         question: The question.
         terms: The terms of the question that messages have.
-        found: The data of the messages and of those around them.
+        found: The data of the messages and of their neighbours.
         places: The positions of the messages.
-        around: Reads numbers about the messages around them.
-        cosines: The similarity of the question and each message of ``found``, and whether it is
-            known; None if the meaning is not compared.
+        around: Gets values of the neighbours.
+        cosines: The similarity of the question and each message of ``found``, and whether this
+            similarity is known; None if the meaning is not compared.
         total: The number of positions of the chat.
         mean_length: The mean number of terms of a message.
         mean_cosine: The mean similarity of the question and the messages of the chat; None if all
@@ -156,8 +162,8 @@ def _of_words(
 
 
 def _counts(terms: Sequence[WeightedTerm], found: Neighbourhood, around: PlacesAround) -> Cube:
-    """Return how often each term occurs in the messages around each message: for each term a row
-    for each distance from `BEFORE` messages before to `AFTER` messages after."""
+    """Return how often each term occurs in each message and in its neighbours: for each term, one
+    row for each distance from `BEFORE` messages before to `AFTER` messages after the message."""
     often = np.zeros((len(terms), len(found.positions)), np.float32)
     for row, term in enumerate(terms):
         has, postings = term.hits.at(found.positions)
@@ -185,8 +191,8 @@ def _of_meaning(
     around: PlacesAround,
     mean: float | None,
 ) -> dict[str, Floats]:
-    """Compare with the mean of the messages, which gets 0, and with the best, which gets 1. An
-    unknown similarity counts as the mean."""
+    """Compute the features of meaning. The similarities are scaled: the mean similarity becomes 0,
+    and that of the most similar message becomes 1. An unknown similarity counts as the mean."""
     of_own = cosines[own][known[own]]
     if mean is None:
         mean = float(of_own.mean()) if len(of_own) else 0.0
@@ -263,10 +269,12 @@ def scores_of(features: Mapping[str, Floats], weights: Mapping[str, float]) -> F
 
 
 _IN_LARGE = {"words_": 1.7, "author_": 0.4}
-"""Factors for the weights of features, in a search with meaning in a large chat. There, words tell
-more: more messages are similar to any question by chance. A name has a higher idf than in the
-small chats from which the weights were learnt. The factors were chosen on the questions of these
-chats, asked in a chat of 20,000 messages (decision 0039)."""
+"""In a search with meaning in a large chat, the weights of features whose names begin in this way
+are multiplied by these factors. In a large chat, words tell more than meaning, because more
+messages are similar to any question by chance. A name is rarer among so many messages than in the
+small chats from which the weights were learnt, so its idf, and with it the feature, is higher. The
+factors were chosen with the questions of the small chats, asked in a chat of 20,000 messages
+(decision 0039)."""
 
 
 @cache

@@ -47,22 +47,24 @@ _LATEST = 1e11
 """A time in seconds since 1970 that is later than any message: the inbox does not accept later
 times."""
 _ACROSS = 500
-"""Maximum number of blocks of which a search reads the time of each message, because the block has
-messages from inside and from outside of a time span. There are two such blocks if the messages of
-the chat are in the order of their times. If they are not, the newest are read: 2.6 MB."""
+"""If a block of the index has messages from inside and from outside of a time span, a search reads
+the time of each of its messages. This is the maximum number of such blocks. There are only two if
+the messages of the chat are in the order of their times. If there are more than the maximum, only
+the newest blocks are read, which have 2.6 MB."""
 _MOST_READ = 1000
 """Maximum number of messages that a search reads to find those that still exist. An index can
 contain many messages in a row that were recalled."""
 _READ_AT_ONCE = 100
 _NEAREST = 3
-"""Maximum number of messages that a search returns if nothing fits well. If one of them is the
-answer all the same, it is usually the first."""
+"""Maximum number of messages that a search returns if no message fits well. If one of the returned
+messages is the answer all the same, it is usually the first."""
 _NAMES = 12
 """Maximum number of people whom an error message names."""
 
 
 class BadSearch(NekroError, ValueError):
-    """A search has an argument that cannot be used. The text says which, and what was expected."""
+    """A search has an argument that cannot be used. The text of the error says which argument, and
+    what was expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +97,8 @@ class MessagesFound:
         records: The messages, best first.
         incomplete: Whether some older messages were not searched, because they are not indexed yet,
             or because too many newer ones were recalled.
-        weak: Whether nothing fits the words well. Then the records are the nearest that there are,
-            at most `_NEAREST`.
+        weak: Whether no message fits the words well. Then the records are those that fit best all
+            the same, at most `_NEAREST`.
     """
 
     records: tuple[Record, ...]
@@ -110,7 +112,8 @@ class MessageFinder:
     Args:
         store: The store.
         vectors: Encodes texts; None to search by words alone.
-        searched: Called with each chat that is searched, so that its messages are encoded.
+        searched: Called with the key of each chat that is searched, so that the encoder then
+            computes the vectors of its messages.
         zone: The time zone of dates; None for the machine's.
         wall: Returns the present time, in seconds since 1970.
         clock: A monotonic clock.
@@ -241,8 +244,8 @@ class MessageFinder:
         hits: dict[str, TermHits],
         span: Span | None,
     ) -> NDArray[np.bool_] | None:
-        """Return for each position whether the message fits the filters; None if all messages
-        fit."""
+        """Return for each position whether the message fits the filters of the query (person, kind
+        and times); None if all messages fit."""
         begun = int(hits[RESET].positions.max()) if RESET in hits else -1
         if not (query.who or query.kind or span or begun >= 0):
             return None
@@ -302,7 +305,8 @@ class MessageFinder:
         return places[::-1]
 
     async def _records_at(self, view: ChatView, places: Positions, limit: int) -> list[Record]:
-        """Read the records at these positions, as `_records` does."""
+        """Read the records at these positions, in this order, at most ``limit``. Deleted and
+        recalled records are left out, as in `_records`."""
         loose = {view.indexed + at: each.seq for at, each in enumerate(view.loose)}
         found: list[Record] = []
         begin, end = 0, limit
@@ -336,8 +340,8 @@ class MessageFinder:
 
 
 def _newest(view: ChatView, allowed: NDArray[np.bool_] | None) -> Ranked:
-    """Return the messages that fit the filters, newest first. Their meaning is compared if no
-    message of the chat has a word of the question."""
+    """Return the messages that fit the filters, newest first. If no message of the chat has a word
+    of the question, the search begins with this order and then compares the meaning."""
     places = np.arange(view.total) if allowed is None else np.flatnonzero(allowed)
     return Ranked(places[::-1], np.zeros(len(places), np.float32))
 
@@ -381,7 +385,7 @@ def unseen_line(count: int) -> str:
         count: How many earlier messages of the chat are stored and not shown.
 
     Returns:
-        The sentence, without a line end; empty if there are none.
+        The sentence, without a line end; empty if ``count`` is 0.
     """
     if count <= 0:
         return ""

@@ -1,4 +1,4 @@
-"""Tells whether a search found messages that fit, or only the nearest that there are."""
+"""Tells whether a chat has messages that fit a question well, or whether none of them does."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from nekro_core.memory.search.word_hits import TermHits
 _SIMILARITY = 3.35
 _LEAST_WITH_MEANING = 1.04
 _LEAST_BY_WORDS = 0.12
-"""Messages fit if the share of the question's words that the chat has, plus `_SIMILARITY` times the
-similarity of the most similar message, is at least `_LEAST_WITH_MEANING`; without meaning, if the
-share alone is at least `_LEAST_BY_WORDS`. The numbers are from a logistic regression on questions
-that were asked in their own conversations and in others. With them, fewer than one in a hundred of
-the questions that have an answer are said to have none (decision 0039)."""
+"""The share is the part of the question's words that the chat has (`known_share`). In a search with
+meaning, messages fit if the share plus `_SIMILARITY` times the similarity of the most similar
+message is at least `_LEAST_WITH_MEANING`. In a search without meaning, they fit if the share is at
+least `_LEAST_BY_WORDS`. The numbers are from a logistic regression on questions that were asked in
+the conversations with their answers, and in other conversations. With these numbers, a search
+says that nothing fits for fewer than one in a hundred of the questions that have an answer
+(decision 0039)."""
 
 
 def fits_well(
@@ -41,8 +43,8 @@ def fits_well(
 
 
 def known_share(question: SearchQuestion, hits: Mapping[str, TermHits], total: int) -> float:
-    """Return which share of the question's terms the chat has, each term weighted by its rarity. A
-    term that is only in the name of an author does not count."""
+    """Return which share of the question's terms occurs in the chat, from 0 to 1. Each term is
+    weighted by its rarity. A term that occurs only in the name of an author is ignored."""
     known = unknown = 0.0
     for term in question.terms:
         if term in hits:

@@ -41,13 +41,14 @@ _SHARE = 4.0
 _CHANGES_S = 5.0
 """Seconds between two searches for changed messages."""
 _PAGES_AT_ONCE = 16
-"""Number of buckets that one step of a merge reads from each of the merged segments."""
+"""Number of pages that one step of a merge reads from each of the merged segments. A page has the
+terms of one bucket."""
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """The number of messages of a chat that are not in a segment. ``known`` is false until the
-    number was read from the database."""
+    """The number of messages of a chat that are not in a segment. ``known`` is false until this
+    number has been read from the database."""
 
     messages: int = 0
     known: bool = False
@@ -55,8 +56,8 @@ class _Waiting:
 
 class SearchIndexer:
     """Adds messages to the index, merges segments, and removes messages that were recalled or
-    edited. Only one process may do this for a chat. ``chats`` says which chats are those of this
-    process."""
+    edited. Only one process at a time may index a chat. ``chats`` returns whether this process
+    indexes a chat."""
 
     def __init__(
         self,
@@ -90,8 +91,8 @@ class SearchIndexer:
             await anyio.sleep(_LOOK_S)
 
     async def index_all(self) -> None:
-        """Index all messages that can be indexed at this time, also those that earlier versions
-        stored."""
+        """Index all messages that can be indexed at this time, also those that earlier versions of
+        the bot stored."""
         await self._begin()
         await self.index_arrived()
         await self.index_changes()
@@ -129,7 +130,8 @@ class SearchIndexer:
             self._waiting.setdefault(chat_key, _Waiting()).messages += count
 
     async def _measured(self, chat_key: ChatKey) -> bool:
-        """Do one step for a chat, then pause. Returns whether there is more to do."""
+        """Do one step for a chat: add a segment or merge segments. Then pause. Returns whether
+        there is more to do."""
         begun = self._clock()
         more = await self._step(chat_key)
         took = self._clock() - begun

@@ -1,7 +1,7 @@
-"""Compares the meaning of a question and of messages, with the sentence encoder that the search for
-tools uses.
+"""Compares the meaning of a question with the meaning of messages. The vectors come from the same
+sentence encoder that the search for tools uses.
 
-Of the numbers of a vector, only the signs are stored.
+Of each number of a message's vector, only the sign is stored.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from nekro_core.system.arrays import NDArray, np
 from nekro_core.tools.discovery import EncodedTexts
 
 _TEXT = 400
-"""Maximum number of characters of a message that the encoder reads. An average message takes
-2 ms."""
+"""Maximum number of characters of a message that the encoder reads. The encoder needs 2 ms for an
+average message."""
 _CACHED = 20_000
 """Maximum number of cached vectors of messages: 3 MB. They are needed for messages that are not in
 a segment of the index yet."""

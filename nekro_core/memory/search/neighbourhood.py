@@ -1,5 +1,5 @@
-"""Reads from the index the numbers, times and vectors of messages and of the messages around
-them."""
+"""Reads data of some messages, and of their neighbours in the chat, from the search index: numbers,
+times, lengths and vectors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from nekro_core.system.arrays import NDArray, np
 
 BEFORE = 10
 AFTER = 6
-"""Numbers of messages before and after a message whose data are read for its ranking."""
+"""To rank a message, the data of this many messages before it and after it are read."""
 PAUSE_S = 6 * 3600.0
 """If two messages are at least this many seconds apart, they belong to different conversations."""
 _OTHERS = 300
-"""Number of messages with which the mean similarity of a question and a message is estimated."""
+"""The mean similarity of a question and the messages of a chat is estimated from about this many
+messages."""
 _NO_SIGNS = bytes(VECTOR_BYTES)
 
 
@@ -30,10 +31,10 @@ class Neighbourhood:
 
     Attributes:
         positions: The positions of the messages in the chat, ascending.
-        seqs: Their sequence numbers in the store; 0 if there is no such message.
-        times: Their times.
+        seqs: Their sequence numbers in the store; 0 at a position without a message.
+        times: Their times, in seconds since 1970.
         lengths: How many terms each message has.
-        traits: Bits for what each message has (`answers.traits_of`).
+        traits: Bits that say what each message contains, such as a digit (`answers.traits_of`).
         signs: The signs of their vectors; only zeros for a vector that is not known.
         others: The signs of the vectors of some hundred other messages of the chat.
     """
@@ -52,12 +53,12 @@ class Neighbourhood:
 
     def around(self, places: Positions) -> NDArray[np.int64]:
         """Return a row for each distance, from `BEFORE` messages before to `AFTER` messages after:
-        the indices of the messages at this distance from these positions. Where there is no
-        message, or one of another conversation, the index is that of the last message plus 1."""
+        the indices of the messages at this distance from these positions. If there is no message,
+        or if it belongs to another conversation, its index is the length of the arrays."""
         distances = np.arange(-BEFORE, AFTER + 1)[:, None]
         wanted, other = places + distances, self.index_of(places) + distances
-        # All positions around the messages are here, so they are beside each other, except at the
-        # begin and the end of the chat.
+        # ``positions`` has all neighbours of the messages. So neighbours in the chat are also
+        # neighbours in the array, except at the beginning and the end of the chat.
         other = np.clip(other, 0, len(self.positions) - 1)
         same = (
             (self.positions[other] == wanted)
@@ -70,7 +71,8 @@ class Neighbourhood:
 async def neighbourhood_of(
     store: Store, view: ChatView, places: Positions, vectors: MessageVectors | None
 ) -> Neighbourhood:
-    """Read the data of the messages at these positions and around them."""
+    """Read the data of the messages at these positions and of their neighbours. If ``vectors`` is
+    None, no vectors are read."""
     distances = np.arange(-BEFORE, AFTER + 1)
     wanted = unique((places[:, None] + distances).reshape(-1))
     wanted = wanted[(wanted >= 0) & (wanted < view.total)]

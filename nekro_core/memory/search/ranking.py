@@ -2,11 +2,11 @@
 
 For each term of the question, a message gets the term's weight times a count. The weight is the idf
 of BM25: it is larger for a term that few messages have. For the count, an occurrence of the term in
-the message counts 1. In addition, each occurrence in it or in the message before or after it counts
-0.3, and each occurrence in it or in the four messages before or after it counts 0.2: an answer
-often does not repeat the words of the question that it answers. As in BM25, each further occurrence
-counts less. The score of a message is the sum over all terms. A name in the question counts for the
-messages of that person.
+the message counts 1. In addition, each occurrence in the message or in the one before or after it
+counts 0.3, and each occurrence in the message or in the four before or after it counts 0.2. The
+neighbours count because an answer often does not repeat the words of the question that it answers.
+As in BM25, each further occurrence counts less. The score of a message is the sum over all terms. A
+name in the question also raises the score of the messages that this person wrote.
 
 Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009). The
 numbers were chosen on conversations of our own (decision 0039).
@@ -28,8 +28,8 @@ Allowed: TypeAlias = "NDArray[np.bool_]"
 _OWN = 1.0
 _BESIDE = 0.3
 _AROUND = 0.2
-"""`_OWN` counts for an occurrence of a term in the message, `_BESIDE` for one within `_NEAR`
-messages, and `_AROUND` for one within `_FAR` messages. The numbers are added."""
+"""An occurrence of a term counts `_OWN` if it is in the message itself, plus `_BESIDE` if it is at
+most `_NEAR` messages away, plus `_AROUND` if it is at most `_FAR` messages away."""
 _NEAR = 1
 _FAR = 4
 _SATURATION = 1.0
@@ -42,17 +42,19 @@ _NAME = 1.0
 _CHARACTER = 0.6
 """Weight of a single Chinese character, relative to a pair of characters."""
 _RELATED = 0.4
-"""Weight of related terms, relative to the terms of the question."""
+"""Weight of a term that is related to one of the question, relative to a term of the question."""
 _SEEDS = 100
 _SEEDS_IN_MEDIUM = 300
-"""Number of messages with the best words whose neighbourhood is ranked, in chats with more than
-`MEDIUM` messages and with up to `MEDIUM`."""
+"""In chats with more than `_ALL` messages, only the messages whose own words have the best scores
+are ranked, together with their neighbours. `_SEEDS` is the number of these best messages in chats
+with more than `MEDIUM` messages, `_SEEDS_IN_MEDIUM` in smaller chats."""
 MEDIUM = 50_000
-"""In chats with at most this many messages, a search takes more messages into account: there is
-time for it."""
+"""In chats with at most this many messages, a search has the time to rank and compare more messages
+than in larger chats."""
 _MOST_SEEDING = 20_000
-"""The messages with the best words are looked for among at most this many messages that have the
-rarest terms. In a large chat, a message that has only common terms is not one of the best."""
+"""The messages whose words have the best scores are looked for only among messages with the rarest
+terms: so many of these terms that they have at most this many hits, but at least one term. In a
+large chat, a message that has only common terms is not one of the best."""
 _ALL = 5000
 """In a chat with at most this many messages, all messages are ranked."""
 _MOST_POSTINGS = 150_000
@@ -68,7 +70,7 @@ class WeightedTerm:
         hits: The messages that have the term.
         weight: The weight of the term in the score.
         of_author: Whether the term is in the author's name instead of the words.
-        related: Whether the question has not this term, but one of the same subject.
+        related: Whether the question does not contain this term, but a term of the same subject.
     """
 
     hits: TermHits
@@ -145,7 +147,8 @@ def rank(
         terms: The terms of the question.
         total: The number of positions of the chat.
         mean_length: The mean number of terms of a message.
-        allowed: For each position, whether the message may be found; None for all.
+        allowed: For each position, whether the message fits the filters of the search. Only such
+            messages are returned. None if all messages fit.
         scratch: An array that several calls use, one after another.
 
     Returns:
@@ -169,7 +172,8 @@ def rank(
 
 
 def _telling(terms: Sequence[WeightedTerm]) -> list[WeightedTerm]:
-    """Return the rarest terms, rarest first, that together have at most `_MOST_POSTINGS`."""
+    """Return the rarest terms, rarest first. Together they have at most `_MOST_POSTINGS` postings,
+    but the rarest term is always returned."""
     found: list[WeightedTerm] = []
     budget = _MOST_POSTINGS
     for term in sorted(terms, key=lambda each: len(each.hits.positions)):
@@ -183,8 +187,8 @@ def _telling(terms: Sequence[WeightedTerm]) -> list[WeightedTerm]:
 def _candidates(
     terms: Sequence[WeightedTerm], total: int, allowed: Allowed | None, scratch: Scratch
 ) -> Positions:
-    """Return the messages with the best words, and their neighbours. ``terms`` must be sorted, the
-    rarest first."""
+    """Return the positions of the messages whose own words have the best scores, and of their
+    neighbours. ``terms`` must be sorted, the rarest first."""
     scores = scratch.zeros(total)
     seeding: list[Positions] = []
     seeded = 0
@@ -195,8 +199,8 @@ def _candidates(
             seeding.append(places)
             _add(scores, term, slice(None))
         else:
-            # Only messages that have one of the rarer terms are looked for, and they have a score
-            # already.
+            # This term is common. It adds to the scores of messages that also have a rarer term.
+            # Their scores are above 0 already. Other messages are not looked for.
             _add(scores, term, np.flatnonzero(scores[places]))
     places = np.concatenate(seeding)
     number = _SEEDS_IN_MEDIUM if total <= MEDIUM else _SEEDS
@@ -215,13 +219,13 @@ def _add(scores: Floats, term: WeightedTerm, indices: slice | NDArray[np.int64])
     Args:
         scores: The score of each position.
         term: The term.
-        indices: Which of the messages that have the term.
+        indices: The indices, in the hits of the term, of the messages that get the score.
     """
     places, postings = term.hits.positions[indices], term.hits.postings[indices]
     gains = np.float32(term.weight) * _by_count()
     before = scores[places]
     after = before + gains[1]
-    # Most messages have a term only once. The others are few.
+    # Most messages have a term only once. The scores of the few other messages are corrected here.
     several = np.flatnonzero(has_several(postings))
     after[several] = before[several] + gains[counts(postings[several]).astype(np.int64)]
     scores[places] = after
@@ -232,8 +236,8 @@ def _best(places: Positions, scores: Floats, number: int) -> Positions:
     several times; the result does not."""
     if len(places) > 8 * number:
         found = scores[places]
-        # Take eight times as many: a position occurs at most once for each term, so enough
-        # different positions are left.
+        # A position can occur once for each term. So take eight times as many positions as needed:
+        # then enough different positions are left.
         places = places[np.argpartition(found, -8 * number)[-8 * number :]]
     places = unique(places)
     return places[np.argsort(-scores[places], kind="stable")[:number]]
@@ -279,8 +283,8 @@ def _scores(terms: Sequence[WeightedTerm], places: Positions, mean_length: float
 def _range_within(
     near: Positions, places: Positions, distance: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return for each of the positions ``places`` the indices in ``near`` of the positions within
-    ``distance`` of it: the first, and that after the last."""
+    """Find the positions of ``near`` that are at most ``distance`` away from each position of
+    ``places``. Return the index of the first of them in ``near``, and the index after the last."""
     begin = np.searchsorted(near, places - distance)
     return begin, np.searchsorted(near, places + distance, side="right")
 
@@ -291,8 +295,8 @@ def _sum(sums: NDArray[np.float64], indices: tuple[NDArray[np.int64], NDArray[np
 
 
 def saturated(count: Floats, length: Floats, mean_length: float) -> Floats:
-    """Return the counts of BM25: each further occurrence counts less, and in a long message each
-    counts less."""
+    """Return the counts as BM25 weights them: each further occurrence of a term counts less than
+    the one before, and each occurrence counts less in a long message."""
     slack = _SATURATION * (1 - _LENGTH + _LENGTH * length / mean_length)
     return np.asarray(count * (_SATURATION + 1) / (count + slack), np.float32)
 

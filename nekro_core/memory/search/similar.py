@@ -26,7 +26,8 @@ async def similar_messages(
         view: The chat.
         vectors: The cached vectors of the newest messages.
         query: The vector of the question.
-        allowed: For each position, whether the message may be found; None for all.
+        allowed: For each position, whether the message fits the filters of the search. Only such
+            messages are returned. None if all messages fit.
         number: Maximum number of positions.
     """
     signs = await _signs_of(store, view, vectors)
@@ -52,7 +53,8 @@ def differing_signs(query: NDArray[np.float32], signs: Signs) -> NDArray[np.int6
 
 
 async def _signs_of(store: Store, view: ChatView, vectors: MessageVectors) -> Signs:
-    """Return the signs of all messages of a chat; only zeros for a vector that is not known."""
+    """Return the signs of the vectors of all messages of a chat. A message whose vector is not
+    known gets only zeros."""
     signs = np.zeros((view.total, VECTOR_BYTES), np.uint8)
     for number, some in await store.search_index.vectors(view.chat_key):
         begin = number * BLOCK

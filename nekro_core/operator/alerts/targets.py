@@ -39,12 +39,27 @@ class AlertWords(Protocol):
 
 
 class ChatTarget:
-    """Tells a chat."""
+    """Tells a chat.
 
-    def __init__(self, chat_key: ChatKey, outbox: MessageSender, words: AlertWords) -> None:
+    Args:
+        chat_key: The chat.
+        outbox: Sends the message.
+        words: Writes it.
+        problem: Returns why nothing can be sent to the chat now; empty if something can. The outbox
+            would store a message for an account that is away, and drop it after some minutes.
+    """
+
+    def __init__(
+        self,
+        chat_key: ChatKey,
+        outbox: MessageSender,
+        words: AlertWords,
+        problem: Callable[[ChatKey], str],
+    ) -> None:
         self._chat_key = chat_key
         self._outbox = outbox
         self._words = words
+        self._problem = problem
 
     @property
     def name(self) -> str:
@@ -53,6 +68,8 @@ class ChatTarget:
 
     async def tell(self, alert: Alert) -> str:
         """See `AlertTarget.tell`."""
+        if problem := self._problem(self._chat_key):
+            return problem
         said: Segments = (Text(self._words(alert)),)
         try:
             receipts = await self._outbox.send(self._chat_key, said)

@@ -14,8 +14,11 @@ from nekro_core.operator.alerts.book import AlertRows
 from nekro_core.operator.alerts.settings import AlertSettings
 
 _TRIES = 20
-"""How often a target is told about an alert that it does not take. Then the log says that it was
-not told."""
+"""How often a target is told at each look about an alert that it does not take. Then the log says
+that it was not told."""
+_SELDOM = 60
+"""After `_TRIES`, while something is still wrong, the target is tried only once in so many looks:
+its network may be away for hours. The end of an alert is then not tried any more."""
 _CHECK_S = 20.0
 """Maximum number of seconds of one check. The database may be slow, and the other checks wait."""
 
@@ -129,19 +132,25 @@ class AlertWatch:
             await self._book.put(alert)
         if alert.over and not alert.told:
             await self._book.remove(alert)
+            for tried in [each for each in self._tries if each[1] == alert.key]:
+                del self._tries[tried]
 
     async def _told(self, target: AlertTarget, alert: Alert) -> bool:
         """Tell one target. Returns False if it must be tried again."""
+        tried = (target.name, alert.key, bool(alert.over))
+        beyond = self._tries[tried] - _TRIES
+        if beyond >= 0 and (beyond + 1) % _SELDOM:
+            self._tries[tried] += 1
+            return False
         try:
             problem = await target.tell(alert)
         except Exception as error:  # noqa: BLE001 - the other targets must be told
             problem = repr(error)
-        tried = (target.name, alert.key, bool(alert.over))
         if not problem:
             del self._tries[tried]
             return True
         self._tries[tried] += 1
-        last = self._tries[tried] >= _TRIES
+        last = self._tries[tried] == _TRIES
         logger.log(
             "ERROR" if last else "WARNING",
             "{} was not told of the alert {}: {}",
@@ -149,6 +158,4 @@ class AlertWatch:
             alert.key,
             problem,
         )
-        if last:
-            del self._tries[tried]
-        return last
+        return last and bool(alert.over)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from pydantic_core import to_jsonable_python
 
 from nekro_core import __version__
 from nekro_core.chat import Record, every_segment
@@ -112,11 +113,11 @@ def may_leave(info: SettingInfo) -> bool:
 
 def policy_fields(policies: PolicyFile) -> Iterator[tuple[tuple[str, ...], str, Any]]:
     """Return each field that ``conduct.toml`` sets, with its table."""
-    for section, content in policies.book.model_dump(mode="json", exclude_defaults=True).items():
+    for section, content in policies.book.model_dump(exclude_defaults=True).items():
         tables = (
             {(section,): content}
             if section == "bot"
-            else {(section, name): fields for name, fields in content.items()}
+            else {(section, str(name)): fields for name, fields in content.items()}
         )
         for table, fields in tables.items():
             for field, value in fields.items():
@@ -168,9 +169,13 @@ _IDS = ("user_id", "sender_id", "actor_id", "target_id")
 
 
 def _plain(value: Any) -> Any:
-    """Sort lists that come from sets, so that two exports of the same bot are equal."""
+    """Turn a value of Python into one of JSON. Sets are sorted, so that two exports of the same bot
+    are equal. Lists keep their order: the first of the bot's names, for example, is the main
+    one."""
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items() if each is not None}
-    if isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return sorted(value)
-    return value
+        return {str(name): _plain(each) for name, each in value.items() if each is not None}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, set | frozenset):
+        return sorted(_plain(each) for each in value)
+    return to_jsonable_python(value)

@@ -15,7 +15,7 @@ from nekro_core.chat import (
 from nekro_core.memory.scope import MemoryScope
 from nekro_core.operator.transfer.exporter import people_in, without_places
 from nekro_core.operator.transfer.lines import ExportedMessage, LineRefused
-from nekro_core.store import Store
+from nekro_core.store import Store, final_seq
 from nekro_core.store.limits import MAX_ID
 
 _MAX_NAME = 500
@@ -56,7 +56,7 @@ class HistoryImporter:
         if write:
             record = msgspec.structs.replace(record, seq=self._store.messages.reserve())
             if await self._store.transfer.add_message(record, line.id):
-                self._ends[key] = record.seq
+                self._ends[key] = final_seq(record.seq)
         return True
 
     async def _known(self, record: Record, unique_id: str) -> Record | None:

@@ -41,8 +41,9 @@ class DockerBackend:
     Its background tasks run in ``tasks``; close the backend before ``tasks`` ends. ``owner`` is the
     identity of the data folder that the caller has locked, or empty. At its start, the backend
     removes the containers of bots that have ended. A container may have been made on another
-    machine, in another PID namespace, or before this machine restarted. For such a container, only
-    the owner's identity shows that the bot has ended (see the module `orphans`).
+    machine, in another PID namespace, or before this machine restarted. Then its bot has ended if
+    the container carries the identity ``owner``, because only the caller can now use that data
+    folder (see the module `orphans`).
     """
 
     name = "docker"

@@ -1,7 +1,7 @@
 """Makes the configuration of a box's container, in the form that the engine needs.
 
-It contains all settings that confine the container. Source of the names: the Engine API, "Create a
-container".
+The configuration contains all settings that confine the container. Source of their names: the
+documentation of the Engine API, "Create a container".
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,8 +23,8 @@ _ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "TMPDIR": "/tmp",  # noqa: S108 - the box's own
     "PYTHONDONTWRITEBYTECODE": "1",
-    # glibc reserves 64 MB of address space for each malloc arena, and the address space is limited.
-    # So there may be only two arenas.
+    # glibc's malloc reserves 64 MB of address space for each of its memory areas ("arenas"). The
+    # address space of a run is limited, so there may be only two arenas.
     "MALLOC_ARENA_MAX": "2",
 }
 
@@ -48,27 +48,31 @@ _MASKED = (
 _READ_ONLY = ("/proc/sys",)
 
 STARTUP = f"{PLACE}/startup"
-"""The folder of ``sitecustomize.py`` among the shared packages. Programs that code starts import it
-from the PYTHONPATH, and it adds the packages to their path, after those of the image."""
+"""The folder of ``sitecustomize.py``, inside the folder of the shared packages. It is in the
+PYTHONPATH of a box. So each Python program that the code starts imports the module, and the module
+adds the shared packages to the program's path, after the packages of the image."""
 _WITH_PACKAGES = {
     "PYTHONPATH": STARTUP,
-    # Else OpenBLAS starts a thread for each processor of the machine, and threads are limited.
+    # Without this limit, OpenBLAS starts a thread for each processor of the machine, but a box may
+    # have only few threads.
     "OPENBLAS_NUM_THREADS": "1",
 }
 
 _SPARE_PROCESSES = 8
-"""The number of processes that is added to the box's limit, for the programs that write uploads."""
+"""The container may have this many more processes than the box's limit, for the programs that write
+uploads into the box."""
 _SPARE_BYTES = 48 * _MIB
-"""The number of bytes that is added to the box's memory limit, for the supervisor and the programs
-that write uploads."""
+"""The container may use this many bytes of memory more than the box's limit, for the supervisor and
+the programs that write uploads into the box."""
 _FILES = 50_000
 _OPEN_FILES = 4096
 """Maximum number of open files of the supervisor. Runs and commands have the lower limit
 `guest_wire.OPEN_FILES`; `guest_confinement.send_descriptor` gives the reason. A rootless engine may
 be unable to set more than 4096, the kernel's default."""
 _GUEST_NICE = 10
-"""Nice value of the guest's processes. With it, the supervisor gets time to end processes that fork
-without end. The container's own share of the processors is set in the engine."""
+"""Nice value of the guest's processes, so that they get less processor time than the supervisor.
+Otherwise the supervisor could not end processes that fork without end. The container's own share of
+the processors is set in the engine."""
 
 
 def box_limits(
@@ -114,8 +118,8 @@ def container_config(
         "Labels": dict(labels),
         "Tty": False,
         "OpenStdin": True,
-        # When the host's connection ends, the supervisor's input ends. Then the supervisor ends,
-        # and with it the container. So the boxes of a killed bot end too.
+        # When the bot's connection to the container ends, the engine closes the supervisor's input.
+        # Then the supervisor ends, and the container with it. So the boxes of a killed bot end too.
         "StdinOnce": True,
         **dict.fromkeys(("AttachStdin", "AttachStdout", "AttachStderr"), True),
         "NetworkDisabled": True,
@@ -162,8 +166,9 @@ def _host_config(
 
 
 def packages_mount(volume: str, *, read_only: bool) -> dict[str, Any]:
-    """Return the mount of the volume with the shared packages. The engine makes the volume if it
-    does not exist. Files that an image has in this place are not copied into it."""
+    """Return the mount of the volume with the shared packages, at `PLACE`. The engine makes the
+    volume if the volume does not exist. Files that an image has at `PLACE` are not copied into the
+    volume."""
     return {
         "Type": "volume",
         "Source": volume,

@@ -31,13 +31,14 @@ _log = logging.getLogger(__name__)
 
 _READY_TIMEOUT_S = 30.0
 _OUTSIDE_BYTES = 4 * 1024 * 1024
-"""Memory that an engine needs for one more container: 3.4 MB for its shim and 0.4 MB in its daemons
-(mean of ten, Docker 20.10). The supervisor inside the container is not counted here. It needs a
-further 7.5 MB, because it imports its modules from memory. So a container needs 11 MB in all."""
+"""Bytes of memory that an engine needs outside of one more container: 3.4 MB for the container's
+shim process and 0.4 MB in the engine's daemons (mean of ten containers, Docker 20.10). The
+supervisor inside the container is not counted here. It needs a further 7.5 MB, because it imports
+its modules from memory. So a container needs 11 MB in all."""
 
 
 class ContainerLauncher:
-    """Makes boxes on one engine. ``boxes`` has the boxes that have not ended."""
+    """Makes boxes on one engine. ``boxes`` contains all of these boxes that have not ended."""
 
     def __init__(
         self,

@@ -1,9 +1,10 @@
 """Fills a volume of an engine with fetched packages: sends them to a container that unpacks and
 compiles them.
 
-The container's name is the lock of the volume: while it exists, the engine makes no other container
-of this name, so two bots do not fill a volume at the same time. If a bot ends early, its container
-ends too, and the next attempt begins anew.
+The container has the name of the volume. This name is the lock of the volume: while the container
+exists, the engine makes no other container of the same name. So two bots do not fill a volume at
+the same time. If a bot ends while it fills a volume, its container ends too, and the next attempt
+begins anew.
 """
 
 import asyncio
@@ -36,11 +37,13 @@ from nekro_core.sandbox.package_fetch import COMPLETE, NAMES, PLACE, PackagesUna
 _log = logging.getLogger(__name__)
 
 _MODULES = (*NAMES, "matplotlib.pyplot", "matplotlib.backends.backend_agg")
-"""What is imported once in the container. The packages are complete only if this works."""
+"""The modules that are imported once in the container, as a test. The packages count as complete
+only if this works."""
 _FILL_S = 1800.0
 """Time limit for the whole work, in seconds. With an idle processor it takes about a minute."""
 _SILENCE_S = 60.0
-"""Time limit for sending one piece, and for the next sign of life, which comes each second."""
+"""Time limit in seconds for sending one piece of data, and for the next dot of the program in the
+container, which prints a dot each second."""
 _WAIT_S = 1.0
 """Pause in seconds before the container's name is tried again, while another bot fills the same
 volume."""
@@ -66,11 +69,11 @@ async def fill_volume(
     labels: Mapping[str, str],
     processors: float,
 ) -> None:
-    """Fill ``volume`` with the packages in ``folder``, with the Python of ``image``. If the volume
-    is complete already, its files are left as they are.
+    """Fill ``volume`` with the packages in ``folder``. A container of ``image`` compiles them, with
+    the Python of the image. If the volume is complete already, its files are left as they are.
 
-    Raises `PackagesUnavailable` if the packages do not work there, `BackendUnavailable`, and
-    `OSError`, also after a time limit.
+    Raises `PackagesUnavailable` if the packages do not work in the container, `BackendUnavailable`,
+    and `OSError`, also if a time limit is reached.
     """
     with tempfile.TemporaryFile(dir=folder.parent) as archive, anyio.fail_after(_FILL_S):
         entries = await anyio.to_thread.run_sync(pack_packages, folder, archive)
@@ -94,8 +97,9 @@ async def fill_volume(
 
 
 def pack_packages(folder: Path, target: IO[bytes]) -> int:
-    """Write the files below ``folder`` as a tar archive, with the program that adds the packages to
-    the path of other programs. Blocks for some seconds. Returns the number of files."""
+    """Write the files below ``folder`` as a tar archive. Add the module ``sitecustomize.py``, which
+    adds the packages to the path of Python programs. Blocks for some seconds. Returns the number of
+    files in the archive."""
     count = 0
     with tarfile.open(
         fileobj=target, mode="w", format=tarfile.GNU_FORMAT, dereference=True
@@ -115,8 +119,9 @@ def pack_packages(folder: Path, target: IO[bytes]) -> int:
 def _config(
     image: GuestImage, volume: str, labels: Mapping[str, str], processors: float
 ) -> dict[str, Any]:
-    """Return the engine's configuration of the container. It is confined as a box is, but its user
-    is root without capabilities, because the volume belongs to root."""
+    """Return the engine's configuration of the container that fills the volume. The container is
+    confined as that of a box, but its user is root without capabilities, because the volume belongs
+    to root."""
     return {
         "Image": image.image_id,
         "Entrypoint": boot.command(image.python),
@@ -151,11 +156,12 @@ def _config(
 async def _container(
     engine: DockerEngine, config: dict[str, Any], name: str
 ) -> AsyncIterator[socket.socket]:
-    """Start the container as soon as no other has its name. Yields its attached stream. At the end
-    the container is removed."""
+    """Start the container as soon as no other container has its name. Yields the stream that is
+    attached to the container's input and output. At the end the container is removed."""
     while True:
         try:
-            # The start is shielded from cancellation, as that of a box is.
+            # The start is shielded from cancellation, as in `ContainerLauncher`: otherwise the id
+            # of the new container could stay unknown, and the container could not be removed.
             with anyio.CancelScope(shield=True):
                 started = await engine.ask(start, engine.client, config, name)
             break
@@ -180,7 +186,8 @@ async def _send(sock: socket.socket, data: bytes) -> None:
 
 
 async def _read_error(sock: socket.socket) -> str:
-    """Read the answer of the program in the container: dots, and then a line of JSON."""
+    """Read the output of the program in the container: dots, and then a line of JSON. Return the
+    error that this line contains; empty if there is none."""
     loop = asyncio.get_running_loop()
     printed, complaint = bytearray(), bytearray()
 

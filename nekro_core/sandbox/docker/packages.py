@@ -1,9 +1,9 @@
 """The packages that all boxes of an engine share, in a volume for each version of Python.
 
 The bot fetches the packages on its own machine and sends them through a container's standard input,
-so this works with an engine on another machine too. Boxes mount the volume read-only. It exists
-from the first box on and is empty at first. So a box that was made before the packages were fetched
-can import them too.
+so this works with an engine on another machine too. Boxes mount the volume read-only. The volume
+exists from the first box on and is empty at first. So a box that was made before the packages were
+fetched can import them too.
 """
 
 import asyncio
@@ -39,14 +39,14 @@ from nekro_core.sandbox.package_fetch import (
 _log = logging.getLogger(__name__)
 
 _GLIBC = (2, 28)
-"""The oldest C library for which there are wheels of all packages."""
+"""The oldest version of glibc for which there are wheels of all packages."""
 
 
 class EnginePackages:
     """The `SharedPackages` of one engine.
 
-    Images with the same version of Python share a volume. The engine does not tell what is in a
-    volume; the supervisor of each new box tells whether the packages are complete.
+    Images with the same version of Python share a volume. The engine cannot tell what is in a
+    volume. So the supervisor of each new box looks, and tells whether the packages are complete.
     """
 
     def __init__(
@@ -59,9 +59,10 @@ class EnginePackages:
         choose_default: Callable[[], Awaitable[GuestImage]],
         run: Run | None = None,
     ) -> None:
-        """``parent`` is the folder of this machine for packages (`packages_parent`). If it has the
-        packages of this version already, for the jail, they are not fetched again.
-        ``choose_default`` returns the default image. ``run`` runs pip."""
+        """``parent`` is the folder of this machine for packages (`packages_parent`). If this folder
+        already has packages that were fetched for the jail, and they fit the Python of an image,
+        they are not fetched again. ``choose_default`` returns the default image. ``run`` runs
+        pip."""
         self._engine = engine
         self._parent = parent
         self._labels = labels
@@ -107,8 +108,9 @@ class EnginePackages:
         return ""
 
     def note_box(self, image: GuestImage, *, complete: bool, default: bool) -> None:
-        """Take what a new box of an image told: whether the packages are complete. If they are not,
-        and the bot fetches packages, `serve` fetches them."""
+        """Note what the supervisor of a new box of ``image`` told: whether the packages are
+        complete. If they are not complete, `serve` fetches them, provided that `fetch` was called.
+        ``default`` says that ``image`` is the default image."""
         if default:
             self._default = image
         if complete:
@@ -120,7 +122,8 @@ class EnginePackages:
 
     async def fetch(self) -> None:
         """Fetch the packages for the default image; see `SharedPackages.fetch`. After this call,
-        `serve` fetches those for images with another Python when their first box is made."""
+        `serve` also fetches packages for an image with another version of Python, when the first
+        box of the image is made."""
         try:
             if self._default is None:
                 self._default = await self._choose_default()
@@ -134,8 +137,8 @@ class EnginePackages:
             self._called.set()
 
     async def serve(self) -> None:
-        """After the first `fetch`, fetch packages for images with another Python, each once, until
-        cancelled."""
+        """After the first `fetch`, fetch packages for images with other versions of Python, once
+        for each version, until cancelled."""
         while True:
             await self._called.wait()
             self._called.clear()
@@ -178,8 +181,8 @@ class EnginePackages:
 
     @asynccontextmanager
     async def _fetched(self, image: GuestImage) -> AsyncIterator[Path]:
-        """Yield a folder of this machine with the packages: that of the jail if it is complete,
-        else a new one, which is removed at the end."""
+        """Yield a folder of this machine with the packages: the folder of the jail if it is
+        complete, else a new folder, which is removed at the end."""
         own_folder(self._parent)
         version, machine = image.version[:2], self._engine.facts.machine
         jails = BoxPackages(parent=self._parent, executable="", version=version)

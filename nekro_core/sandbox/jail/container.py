@@ -1,10 +1,10 @@
 """Finds out whether the bot runs in a container, and which of the container's settings forbid boxes
 of the jail.
 
-A jail needs three things that containers usually refuse: user namespaces and mounts, about which
-the seccomp filter and the AppArmor profile of the container decide, and a ``/proc`` without covered
-parts, because the kernel lets a user namespace mount a new ``/proc`` only if the present one is
-whole.
+A jail needs three things that containers usually refuse: user namespaces, mounts, and a ``/proc``
+without covered parts. The seccomp filter and the AppArmor profile of the container decide about
+user namespaces and mounts. If another mount covers a part of the container's ``/proc``, the kernel
+does not let a user namespace mount a ``/proc`` of its own.
 """
 
 from collections.abc import Iterator
@@ -22,10 +22,11 @@ class ContainerLimits:
     """What the container around the bot forbids.
 
     Attributes:
-        filtered: Whether the processes have a seccomp filter. Its rules cannot be read.
+        filtered: Whether a seccomp filter applies to the processes. A process cannot read the rules
+            of the filter.
         apparmor: The name of the AppArmor profile; empty if there is none.
         covered: The parts of ``/proc`` that are covered by another mount.
-        read_only: Whether the container's root cannot be written.
+        read_only: Whether the root of the container's file system is read-only.
     """
 
     filtered: bool
@@ -36,8 +37,9 @@ class ContainerLimits:
     @classmethod
     def find(cls, root: Path = Path("/")) -> "ContainerLimits | None":
         """Return the limits of the container around this process. Returns None outside of
-        containers, and in a container that forbids nothing: such a container cannot be told from a
-        virtual machine that was made from an image.
+        containers. Returns None also in a container that has no seccomp filter, no AppArmor profile
+        and no covered parts of ``/proc``: it cannot be told from a virtual machine that was made
+        from the image of a container.
 
         Args:
             root: The root of the file system; only tests give another one.
@@ -84,8 +86,9 @@ class ContainerLimits:
 
 
 def _named(root: Path) -> bool:
-    """Return True if the first process has the variable ``container``: systemd-nspawn, LXC and
-    Podman set it. Only the same user and root can read it."""
+    """Return True if the first process has the environment variable ``container``, which
+    systemd-nspawn, LXC and Podman set. Only root and the user of the first process can read its
+    environment; for other users this returns False."""
     return any(each.startswith("container=") for each in _read(root / "proc/1/environ").split("\0"))
 
 

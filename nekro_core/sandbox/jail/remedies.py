@@ -10,7 +10,8 @@ class _Remedy:
     signs: tuple[str, ...]
     text: str
     of_container: bool = False
-    """Whether the settings of a container can be the reason."""
+    """Whether the settings of the container in which the bot runs can be the reason of the
+    error."""
 
 
 _REMEDIES = (
@@ -55,7 +56,7 @@ def find_remedy(complaint: str, container: ContainerLimits | None = None) -> str
     """Return what to do about an error message of bubblewrap; empty for an unknown message.
 
     Args:
-        complaint: The message.
+        complaint: The error message.
         container: The limits of the container around the bot, if it runs in one.
     """
     lowered = complaint.lower()

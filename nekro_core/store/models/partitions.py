@@ -1,4 +1,4 @@
-"""The table of the owners of the chats' partitions."""
+"""Defines the table that says which process owns each partition of the chats."""
 
 from tortoise import fields
 from tortoise.models import Model

@@ -70,7 +70,8 @@ class _BotCollector(Collector):
 
 
 def _cumulative(about: Metric, found: Distribution) -> list[tuple[str, float]]:
-    """Return the buckets as Prometheus wants them: each counts all values up to its bound."""
+    """Return the upper bound and the count of each bucket in the form of Prometheus: a bucket also
+    counts all values of the smaller buckets."""
     total, buckets = 0, list[tuple[str, float]]()
     for bound, count in zip((*map(str, about.buckets), "+Inf"), found.counts, strict=True):
         total += count

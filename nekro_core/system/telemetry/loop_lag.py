@@ -1,4 +1,4 @@
-"""Measures how late the event loop continues its tasks."""
+"""Measures the lag of the event loop: by how much later than planned it continues its tasks."""
 
 import time
 from collections.abc import Callable
@@ -8,11 +8,12 @@ import anyio
 from nekro_core.system.telemetry.recorders import Histogram
 
 _EVERY_S = 1.0
-"""Seconds between two measurements. Each of them wakes the process for some microseconds."""
+"""Seconds between two measurements. Each measurement takes some microseconds."""
 
 
 async def measure_loop_lag(lag: Histogram, clock: Callable[[], float] = time.perf_counter) -> None:
-    """Measure until cancelled. A value is the time by which a sleep was too long."""
+    """Measure until cancelled. Each measurement sleeps for `_EVERY_S` and records in ``lag`` by how
+    many seconds the sleep was too long."""
     while True:
         began = clock()
         await anyio.sleep(_EVERY_S)

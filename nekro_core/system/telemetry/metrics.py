@@ -1,4 +1,4 @@
-"""Records what the bot does, in the memory of the process."""
+"""Counts what the bot does, for the monitoring. The numbers are in the memory of the process."""
 
 import time
 from collections.abc import Callable, Hashable
@@ -28,9 +28,10 @@ class BotMetrics:
         self.loop_lag = Histogram(names.LOOP_LAG)
         self._clock = clock
         self._began: dict[Hashable, float] = {}
-        """When each running turn began, by its chat. A chat has at most one turn at a time."""
+        """When the running turn of each chat began, by ``clock``. A chat has at most one turn at a
+        time."""
         self._silent: dict[Hashable, float] = {}
-        """The same of the turns that have sent nothing yet."""
+        """The same times, only for turns that have not sent a message yet."""
 
     @property
     def counters(self) -> tuple[Counter, ...]:
@@ -63,20 +64,22 @@ class BotMetrics:
         self._began[chat] = self._silent[chat] = self._clock()
 
     def words_sent(self, chat: Hashable) -> None:
-        """Note that a platform has taken a message of a chat's turn. Only the first message of a
-        turn counts."""
+        """Note that a platform has accepted a message of a chat's turn. For the first message of a
+        turn, record how long the turn took to send it. Later messages change nothing."""
         began = self._silent.pop(chat, None)
         if began is not None:
             self.first_words.observe(self._clock() - began)
 
     def turn_ended(self, chat: Hashable, end: str) -> None:
-        """Count the end of a chat's turn, and why it ended."""
+        """Count the end of a chat's turn and record how long the turn took. ``end`` says why it
+        ended."""
         began = self._began.pop(chat, None)
         if began is not None:
             self.turns.add(end)
             self.turn_seconds.observe(self._clock() - began)
 
     def turn_left(self, chat: Hashable) -> None:
-        """Forget the turn of a chat. A turn that was not counted will be begun again."""
+        """Forget the running turn of a chat without counting it. If the turn has not ended, a later
+        call of `turn_began` begins it again."""
         self._began.pop(chat, None)
         self._silent.pop(chat, None)

@@ -1,17 +1,19 @@
 """Describes all metrics of the bot. docs/monitoring.md has the same table; a test compares both.
 
-No metric has a chat or a person as a label: there are many, so each would cost the monitoring a
-time series, and the names of people do not belong into a monitoring system.
+No metric has a chat or a person as a label. There are many chats and persons, and the monitoring
+system would have to store a time series for each of them. Besides, the names of people do not
+belong in a monitoring system.
 """
 
 from nekro_core.system.telemetry.recorders import Metric, MetricKind
 
 _SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Bounds in seconds for what usually takes less than a second."""
+"""Upper bounds of the buckets of a histogram, in seconds, for work that usually takes less than a
+second."""
 _LONG = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
-"""Bounds in seconds for what waits for a model."""
+"""Upper bounds of buckets, in seconds, for work that waits for a model."""
 _LAG = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
-"""Bounds in seconds for the lag of the event loop."""
+"""Upper bounds of buckets, in seconds, for the lag of the event loop."""
 
 
 def _counter(name: str, text: str, *labels: str) -> Metric:
@@ -153,7 +155,7 @@ GAUGES = (
     INFO,
 )
 METRICS = (*COUNTERS, *HISTOGRAMS, *GAUGES)
-"""All metrics of the bot. `PROCESS_METRICS` come in addition."""
+"""All metrics that the bot itself records. The metrics of `PROCESS_METRICS` come in addition."""
 PROCESS_METRICS = {
     "process_virtual_memory_bytes": "Virtual memory of the main process.",
     "process_resident_memory_bytes": "Memory of the main process.",
@@ -162,4 +164,5 @@ PROCESS_METRICS = {
     "process_open_fds": "Open files and connections of the main process.",
     "process_max_fds": "How many files and connections the main process may open.",
 }
-"""What `prometheus_client` measures of a process on Linux."""
+"""The metrics that `prometheus_client` measures of a process on Linux, each with its
+description."""

@@ -1,8 +1,9 @@
 """Records spans with OpenTelemetry and sends them to a collector.
 
-The extra ``otel`` installs the packages that this module imports. The names of attributes are those
-of OpenTelemetry's semantic conventions for generative AI (version 1.41). The variables ``OTEL_...``
-say where the spans go; see docs/monitoring.md.
+The extra ``otel`` of the bot installs the packages that this module imports. The attributes of
+spans have the names of OpenTelemetry's semantic conventions for generative AI (version 1.41). The
+environment variables ``OTEL_...`` say to which collector the spans are sent; see
+docs/monitoring.md.
 """
 
 import os
@@ -108,8 +109,8 @@ async def open_tracer(content: Collection[TracedContent]) -> AsyncIterator[OtelT
     try:
         yield OtelTracer(provider, content)
     finally:
-        # If the collector does not answer, the provider tries for many seconds. A daemon thread
-        # does not delay the end of the process.
+        # If the collector does not answer, the provider tries again for many seconds. So it is shut
+        # down in a daemon thread: such a thread does not delay the end of the process.
         last = threading.Thread(target=provider.shutdown, name="last spans", daemon=True)
         last.start()
         with anyio.CancelScope(shield=True):
@@ -118,7 +119,7 @@ async def open_tracer(content: Collection[TracedContent]) -> AsyncIterator[OtelT
 
 def _provider() -> TracerProvider:
     names = {"service.version": __version__}
-    # A name in the environment counts more.
+    # If the operator has set a name in the environment, that name is used.
     if "OTEL_SERVICE_NAME" not in os.environ and "service.name=" not in os.environ.get(
         "OTEL_RESOURCE_ATTRIBUTES", ""
     ):

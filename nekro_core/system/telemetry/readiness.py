@@ -1,4 +1,5 @@
-"""Defines what the bot says about its readiness, and the interface through which it is asked."""
+"""Defines the values in which the bot says whether it can answer messages, and the interface
+through which the web server asks for them."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,8 +11,8 @@ class ReadinessCheck:
 
     Attributes:
         name: The part: ``start``, ``database``, ``adapters`` or ``model``.
-        ok: Whether it can.
-        reason: Why not; empty if it can.
+        ok: Whether the part can do its work.
+        reason: Why the part cannot do its work; empty if it can.
     """
 
     name: str
@@ -46,4 +47,4 @@ class BotMonitor(Protocol):
         """Check whether the bot can answer. Takes at most a few seconds."""
 
     async def metrics_text(self) -> tuple[bytes, str]:
-        """Return all metrics in the text form of Prometheus, and its content type."""
+        """Return all metrics in the text form of Prometheus, and the content type of this text."""

@@ -1,22 +1,23 @@
 """Counters and histograms for the code that runs for every message.
 
-All of them are used on the event loop only, so they need no lock: to record takes less than a
-microsecond. `prometheus_client` has counters too, but each of its calls takes a lock, and importing
-it takes longer than a start may. So this module records, and `exposition` writes the numbers in the
-form that Prometheus reads.
+All counters and histograms are used on the event loop only, so they need no lock, and recording a
+value takes less than a microsecond. `prometheus_client` has counters too, but each of its calls
+takes a lock, and importing this library would make the start of the bot too slow. So this module
+records the numbers, and the module `exposition` writes them in the form that Prometheus reads.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 MOST_SERIES = 200
-"""Maximum number of combinations of labels of one metric. Each of them is a time series that the
-monitoring stores. Further combinations are counted as `OTHER`."""
+"""Maximum number of combinations of labels of one metric. The monitoring system stores a time
+series for each combination. Further combinations are counted together, with the label `OTHER`."""
 OTHER = "other"
 _LABEL_CHARS = 64
-"""Maximum number of characters of a label. Names of models and platforms are shorter."""
+"""Maximum number of characters of a label; longer labels are cut. The usual names of models and
+platforms are shorter."""
 
 Labels = tuple[str, ...]
 
@@ -25,11 +26,11 @@ class MetricKind(StrEnum):
     """How a metric's number changes."""
 
     COUNTER = "counter"
-    """It only grows."""
+    """The number only grows."""
     GAUGE = "gauge"
-    """It is the present value of something."""
+    """The number is the present value of something. It can grow and shrink."""
     HISTOGRAM = "histogram"
-    """It counts values in buckets."""
+    """The metric has several numbers: how many values fell into each of its buckets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +38,10 @@ class Metric:
     """The description of a metric.
 
     Attributes:
-        name: Its name as it is read. A counter's name ends with ``_total``.
-        kind: How its number changes.
-        text: What it counts or measures, as one sentence.
-        labels: The names of its labels.
+        name: The name of the metric, as Prometheus reads it. A counter's name ends with ``_total``.
+        kind: How the metric's number changes.
+        text: What the metric counts or measures, as one sentence.
+        labels: The names of the metric's labels.
         buckets: The upper bounds of a histogram's buckets, in ascending order, without infinity.
     """
 
@@ -61,15 +62,17 @@ class Counter:
         self._values: dict[Labels, float] = {}
 
     def add(self, *labels: str, by: float = 1.0) -> None:
-        """Count ``by`` more. There must be one label for each name in `Metric.labels`."""
+        """Add ``by`` to the number with these labels. There must be one label for each name in
+        `Metric.labels`."""
         values = self._values
         if labels not in values:
-            labels = _bounded(labels, len(values))
+            labels = _bounded(labels, values)
         values[labels] = values.get(labels, 0.0) + by
 
     @property
     def values(self) -> Mapping[Labels, float]:
-        """The numbers by their labels. A counter without labels begins with 0."""
+        """The numbers by their labels. A counter without labels has the number 0 from the start; a
+        number with labels is missing until it is first counted."""
         return self._values or ({} if self.metric.labels else {(): 0.0})
 
 
@@ -94,26 +97,30 @@ class Histogram:
         self._values: dict[Labels, Distribution] = {}
 
     def observe(self, value: float, *labels: str) -> None:
-        """Count a value. There must be one label for each name in `Metric.labels`."""
+        """Count a value in its bucket and add it to the sum. There must be one label for each name
+        in `Metric.labels`."""
         found = self._values.get(labels)
         if found is None:
-            labels = _bounded(labels, len(self._values))
+            labels = _bounded(labels, self._values)
             found = self._values.setdefault(labels, Distribution(len(self.metric.buckets)))
-        # A bucket has the values that are not larger than its upper bound.
+        # A bucket counts the values up to its upper bound, including the bound.
         found.counts[bisect_left(self.metric.buckets, value)] += 1
         found.total += value
 
     @property
     def values(self) -> Mapping[Labels, Distribution]:
-        """The distributions by their labels. A histogram without labels begins with zeros."""
+        """The distributions by their labels. A histogram without labels has a distribution of zeros
+        from the start."""
         if self._values or self.metric.labels:
             return self._values
         return {(): Distribution(len(self.metric.buckets))}
 
 
-def _bounded(labels: Labels, series: int) -> Labels:
-    """Return labels of a new series, cut to `_LABEL_CHARS`. If a metric has `MOST_SERIES` series
-    already, all labels become `OTHER`."""
-    if series >= MOST_SERIES:
+def _bounded(labels: Labels, series: Collection[Labels]) -> Labels:
+    """Return labels that no time series has yet, each cut to `_LABEL_CHARS`. If the metric already
+    has `MOST_SERIES` time series (``series``), and none of these cut labels, all labels become
+    `OTHER`."""
+    cut = tuple(label[:_LABEL_CHARS] for label in labels)
+    if cut not in series and len(series) >= MOST_SERIES:
         return (OTHER,) * len(labels)
-    return tuple(label[:_LABEL_CHARS] for label in labels)
+    return cut

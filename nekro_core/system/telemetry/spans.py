@@ -1,6 +1,7 @@
-"""Defines spans: the beginning and the end of each piece of the bot's work, for tracing.
+"""Defines spans, for tracing. A span records when a piece of the bot's work begins and ends.
 
-Without tracing, all of this does nothing: `NO_TRACER` makes no object and imports nothing.
+If tracing is off, `NO_TRACER` takes the place of the tracer: it does nothing, makes no objects and
+imports nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ Attributes = Mapping[str, AttributeValue]
 
 
 class TracedContent(StrEnum):
-    """What of chats may be in traces. By default, nothing is."""
+    """Which content of chats may be in spans. By default, no content is."""
 
     PROMPTS = "prompts"
     """What models are shown."""
@@ -26,16 +27,17 @@ class TracedContent(StrEnum):
 
 
 class Span(Protocol):
-    """One piece of work. It must be ended once."""
+    """The record of one piece of work. `end` must be called once."""
 
     def note(self, name: str, value: AttributeValue) -> None:
-        """Add an attribute."""
+        """Add an attribute to the span."""
 
     def fail(self, error: str) -> None:
-        """Note that the work failed. ``error`` is a word, without content of chats."""
+        """Note that the work failed. ``error`` is a word that names the error. It must not contain
+        content of chats."""
 
     def end(self) -> None:
-        """End the work now."""
+        """Note that the work has ended now."""
 
 
 class Tracer(Protocol):
@@ -56,25 +58,27 @@ class Tracer(Protocol):
         parent: Span | None = None,
         client: bool = False,
     ) -> Span:
-        """Begin a piece of work.
+        """Begin the span of a piece of work.
 
         Args:
-            name: Its name. There are few different names.
-            attributes: What is known at its beginning.
-            parent: The work to which it belongs; by default the work of the running task.
-            client: Whether another system is asked.
+            name: The name of the work. Use few different names.
+            attributes: What is known about the work at its beginning.
+            parent: The span of the work to which this work belongs; by default the span of the
+                running task.
+            client: Whether the work is a request to another system.
         """
 
     def current(self) -> Span | None:
-        """Return the work of the running task. A task that did not inherit the context of the work,
-        for example because it reads a box's pipe, needs it as ``parent``."""
+        """Return the span of the work that the running task does; None if there is none. Some tasks
+        do not inherit the context of this work, such as the task that reads a box's pipe. Give them
+        this span, so that they can use it as ``parent``."""
 
     @contextmanager
     def work(
         self, name: str, attributes: Attributes, *, parent: Span | None = None
     ) -> Iterator[Span]:
-        """Do a piece of work in the block. Work that begins in the block belongs to it. An error
-        that leaves the block is noted by its class."""
+        """Record the block as a piece of work. Work that begins in the block belongs to this work.
+        If an error leaves the block, the span notes the class of the error."""
 
 
 class _NoSpan:
@@ -93,7 +97,7 @@ class _NoSpan:
 
 
 class _NoTracer:
-    """A tracer without tracing."""
+    """A tracer that records nothing."""
 
     enabled = False
     _span = _NoSpan()

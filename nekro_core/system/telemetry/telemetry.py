@@ -1,4 +1,4 @@
-"""Bundles what records the bot's work, for the code that does the work."""
+"""Bundles the metrics and the tracer of a bot, for the code whose work they record."""
 
 from dataclasses import dataclass, field
 
@@ -8,10 +8,10 @@ from nekro_core.system.telemetry.spans import NO_TRACER, Tracer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telemetry:
-    """What a bot records about its work.
+    """The objects that record the work of a bot.
 
     Attributes:
-        metrics: The numbers.
+        metrics: The counters and histograms.
         tracer: Records the spans.
     """
 

@@ -1,4 +1,5 @@
-"""Calls have only numbers that the person wrote, where the examples teach that."""
+"""If the examples of a function take their numbers from the question, the model's calls of the
+function can have only numbers that the person wrote, and those that examples use in addition."""
 
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ LEARNED = {name: copied_numbers(each) for name, each in OFFERED.items()}
 
 
 def can_write(question: str, code: str) -> bool:
-    """Return whether the model can answer the question with this call."""
+    """Return whether the grammar, made for the question, lets the model write this call."""
     copied = LEARNED[code.partition("(")[0]]
     fitting = list(copied.allowed(numbers_in(question)))
     return bool(fitting) and accepts(call_rules(fitting), code)

@@ -1,4 +1,5 @@
-"""The examples that are like a question, and the functions that it can be about."""
+"""`NearestExamples` finds the examples that are similar to a question, and the functions that the
+answer to the question may need."""
 
 from pathlib import Path
 

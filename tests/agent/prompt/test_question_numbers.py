@@ -1,4 +1,5 @@
-"""Numbers are found in digits, number words and Chinese numerals."""
+"""The numbers of a question are found, whether it writes them as digits, as words or as Chinese
+numerals."""
 
 import pytest
 

@@ -390,7 +390,8 @@ def test_a_small_model_is_offered_only_tools_that_suit_it() -> None:
     tools = tool_set(
         [
             SEND,
-            a_tool("send_file", TEXT),  # without examples, in a plugin whose other tool has some
+            # This tool has no examples, although another tool of its plugin (`SEND`) has some.
+            a_tool("send_file", TEXT),
             a_tool("look", TEXT, kind=ToolKind.MULTIMODAL_AGENT, owner="other.eyes"),
             a_tool("search", TEXT, REPLY_TO, owner="other.search"),
             a_tool("run", TEXT, owner="other.workbench", for_small_models=False),

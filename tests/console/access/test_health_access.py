@@ -1,4 +1,5 @@
-"""Who reads the metrics: programs of this machine, tokens with the scope, and nobody else."""
+"""Who may read the metrics: programs on this machine, people who are logged in, and requests with
+an API token that has the scope `metrics:read`. Others may only if the operator allows it."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,8 @@ FORWARDED = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "V
 
 
 class Monitor:
-    """A bot that is watched. The test says how it is."""
+    """Plays the bot that is asked for its state and its metrics. A test sets ``problem`` to the
+    reason why the bot is not ready; empty if it is."""
 
     def __init__(self, readers: str = "loopback") -> None:
         self.readers = readers
@@ -34,7 +36,7 @@ async def got(chat: Web, path: str, headers: Mapping[str, str] | None = None) ->
 
 
 async def token(chat: Web, *scopes: str) -> Mapping[str, str]:
-    """The header of an API token of a viewer with these scopes."""
+    """Make an API token with these scopes for a new viewer, and return the header with it."""
     person = await add_person(chat, f"prometheus {len(scopes)} {scopes[0]}")
     secret, _ = await chat.site.identity.tokens.make(person, name="scrape", scopes=scopes)
     return {"Authorization": f"Bearer {secret}"}
@@ -64,9 +66,10 @@ async def test_a_request_that_a_proxy_passes_on_is_not_of_this_machine(
     [
         ({"Host": "192.0.2.4:8080"}, {}, 401),
         ({"Host": "bot.example"}, {"web_allowed_hosts": ["bot.example"]}, 401),
-        # A proxy that replaces the Host header, in front of a bot with a name.
+        # The site has a host name, so a proxy may be in front of the bot. This request looks like
+        # one of this machine, but may be one whose Host header a proxy has replaced.
         ({}, {"web_allowed_hosts": ["bot.example"]}, 401),
-        # The page of a stranger, whose name leads to 127.0.0.1.
+        # A page of a stranger whose host name leads to 127.0.0.1 sends this request.
         ({"Host": "evil.example"}, {}, 421),
         ({"Origin": "https://evil.example"}, {}, 403),
     ],

@@ -23,8 +23,8 @@ DROPPED, REJECTED = DeliveryState.DROPPED, DeliveryState.REJECTED
 async def away(
     store: Store, adapter: FakeAdapter, clock: Clock, *texts: str, **limits: float
 ) -> AsyncIterator[Outbox]:
-    """An outbox in which these messages wait, because the account was offline. The outbox retries
-    only when a test asks for a retry."""
+    """An outbox in which the messages ``texts`` wait, because the account was offline when they
+    were sent. The outbox retries only when a test asks for a retry."""
     settings = ONLY_WHEN_NUDGED.model_copy(update=limits)
     async with Outbox(store, {"fake": adapter}, Broadcast(), settings, clock=clock) as outbox:
         adapter.offline = True
@@ -274,8 +274,9 @@ async def test_a_state_decided_on_a_full_disk_is_written_in_the_next_round(
 
 @pytest.fixture
 async def doubtful(store: Store, clock: Clock) -> AsyncIterator[Bench]:
-    """A chat in which a person and the bot have written. The outbox asks the platform about a
-    delivery only when a test wants it, and sends a missing message again at once."""
+    """A chat in which a person and the bot have written. The outbox asks the platform about an
+    unknown delivery only when a test causes it. If the platform does not have the message, the
+    outbox sends it again at once."""
     async with settling(store, clock, retry_s=3600, settle_s=1e-9) as begun:
         await begun.receive("hello")
         assert await begun.say("hi") is SENT
@@ -373,7 +374,8 @@ async def test_an_unknown_delivery_that_is_too_old_stays_unknown_and_the_rest_is
 async def test_messages_of_an_old_owner_are_left_to_the_new_one(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
-    """A process that lost a chat while its messages waited does not send them later."""
+    """A process loses the ownership of a chat while messages to that chat wait. The process does
+    not send these messages later."""
     old = await store.partitions.take(1, "worker-1")
     async with away(store, adapter, clock) as outbox:
         adapter.offline = True

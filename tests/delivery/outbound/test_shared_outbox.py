@@ -1,4 +1,5 @@
-"""Several processes send from one database. Each resumes only the calls to its own chats."""
+"""Several processes send messages and share one database. Each process resumes only the platform
+calls of its own chats."""
 
 from collections.abc import Awaitable, Callable
 
@@ -33,7 +34,8 @@ async def states(store: Store) -> dict[str, DeliveryState]:
 
 
 async def leave_calls_under_way(store: Store, clock: Clock) -> None:
-    """Leave a call to each of two chats as a killed process leaves them."""
+    """Store a delivery in each of two chats with the state `SENDING`, which a process leaves behind
+    that is killed during the platform call."""
 
     async def never(_: Delivery) -> Receipt:
         await anyio.sleep_forever()
@@ -52,7 +54,8 @@ async def leave_calls_under_way(store: Store, clock: Clock) -> None:
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
     for row in await store.deliveries.in_state(UNKNOWN):
-        # The cancelled sends have stored their outcome. A killed process could not.
+        # The cancelled sends have stored `UNKNOWN` as their outcome. A killed process could not
+        # have stored that.
         await store.deliveries.mark(row, SENDING)
 
 

@@ -1,5 +1,5 @@
-"""Documents in folders are found with file, page and heading. Changes are noticed, and chats are
-separate."""
+"""A search finds pieces of the documents in folders, and names file, page and heading of each.
+Changes of the documents are noticed. A chat does not find the documents of another chat."""
 
 import os
 from collections.abc import AsyncIterator

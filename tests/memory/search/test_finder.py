@@ -29,7 +29,8 @@ from tests.memory.search.conftest import NOW, Talk
 
 @pytest.fixture(params=["new", "indexed"])
 async def kiln(request: pytest.FixtureRequest, talk: Talk) -> Talk:
-    """A conversation whose messages are not in the index yet, or are all in the index."""
+    """A conversation. Each test runs once while its messages are not in the index yet, and once
+    when all of them are."""
     await talk.say("Mei", "The kiln was too hot again, both bowls cracked.")
     await talk.say("Tom", "What a pity! I baked a loaf of rye bread.")
     await talk.say("小雨", "我养了一只橘猫，名字叫馒头")
@@ -203,7 +204,8 @@ async def test_many_recalled_messages_do_not_make_a_search_read_on_and_on(talk: 
 async def test_a_list_of_the_newest_of_a_million_messages_does_not_read_the_whole_index(
     talk: Talk,
 ) -> None:
-    # The index has a million messages, of which only the newest are really stored.
+    # A million messages are written into the index alone. Only newer ones, which are said below,
+    # are also stored.
     talk.now = NOW - 60.0 * 1_001_000
     index = talk.store.search_index
     for start in range(0, 1_000_000, 40_000):

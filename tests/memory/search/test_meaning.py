@@ -1,4 +1,5 @@
-"""Found messages are ordered by meaning too. The encoder of these tests knows two subjects."""
+"""A search also uses the meaning of messages. The encoder of these tests knows only two meanings:
+a text is about animals, or about something else."""
 
 from array import array
 from collections.abc import Sequence
@@ -125,7 +126,7 @@ async def test_in_a_chat_of_thousands_a_message_is_found_by_its_meaning_alone(ta
     vectors = MessageVectors(encoder)
     await MessageEncoding(talk.store, vectors, clock=lambda: 0.0).encode_chat(talk.key)
     assert (await find(talk, encoder, "about a cat"))[0] == "my hamster escaped"
-    # Filters hold for messages that are found by their meaning too.
+    # Filters also apply to messages that are found by their meaning.
     finder = MessageFinder(talk.store, vectors, wall=lambda: NOW)
     found = await finder.find(talk.key, MessageQuery(words="about a cat", kind="image"))
     assert found.records == ()

@@ -1,4 +1,5 @@
-"""In a large chat, the messages with the best words are found without ranking all messages."""
+"""In a large chat, not all messages are ranked, but the messages whose own words fit the question
+best are among those that are."""
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ MEAN_LENGTH = 6.0
 
 
 LENGTHS = np.random.default_rng(39).integers(3, 12, TOTAL)
-"""The number of terms of each message."""
+"""The number of terms of each message of the chat."""
 
 
 def _term(chance: np.random.Generator, common: int) -> WeightedTerm:
@@ -27,14 +28,14 @@ def _term(chance: np.random.Generator, common: int) -> WeightedTerm:
 
 
 def _dense(term: WeightedTerm) -> NDArray[np.float64]:
-    """How often each message of the chat has the term."""
+    """Return how often each message of the chat has the term."""
     counts = np.zeros(TOTAL)
     counts[term.hits.positions] = term.hits.postings >> 8 & 15
     return counts
 
 
 def _expected(terms: list[WeightedTerm]) -> NDArray[np.float64]:
-    """The score of each message, by the formula in the head of ``ranking.py``."""
+    """Return the score of each message, by the formula that stands at the top of ``ranking.py``."""
     length = np.full(TOTAL, MEAN_LENGTH)
     for term in terms:
         length[term.hits.positions] = term.hits.postings & 255
@@ -55,7 +56,7 @@ def test_messages_get_the_score_of_the_formula_and_the_best_come_first(seed: int
     terms = [_term(chance, common) for common in (9000, 30, 2500, 12_000, 400)]
     expected = _expected(terms)
     scratch = Scratch()
-    for _ in range(2):  # The second search uses the same array again.
+    for _ in range(2):  # The second search uses the scratch array of the first one again.
         found = rank(terms, TOTAL, MEAN_LENGTH, None, scratch)
         assert np.allclose(found.scores, expected[found.positions], rtol=1e-4)
         assert (np.diff(found.scores) <= 0).all()

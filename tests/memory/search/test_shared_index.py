@@ -37,6 +37,7 @@ async def test_each_process_indexes_its_chats_and_both_find_all(postgres: Postgr
                 assert sum(each.count for each in segments) >= 2 * SMALLEST
         ids = [each.id for key in (ROOM, OTHER) for each in await one.search_index.segments(key)]
         assert len(ids) == len(set(ids))
-        # A process that starts deletes what a crash left in its own chats, and nothing of others.
+        # A process that starts deletes what a crash has left in the index of its own chats. It
+        # deletes nothing from the index of the chats of other processes.
         await SearchIndexer(one, chats=lambda key: key == ROOM).index_all()
         assert "the heron stands in other" in await Talk(two, OTHER).find("heron")

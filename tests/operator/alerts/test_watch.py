@@ -146,7 +146,7 @@ async def test_an_alert_that_was_over_before_a_target_could_be_told_is_not_told_
     assert silent.said == []
 
 
-async def test_a_target_that_never_answers_is_given_up_and_the_log_says_so(
+async def test_a_target_that_does_not_answer_is_tried_seldom_then_and_told_at_last(
     operators: Operators,
 ) -> None:
     operators.targets[0].problem = "no answer"
@@ -158,6 +158,22 @@ async def test_a_target_that_never_answers_is_given_up_and_the_log_says_so(
     finally:
         logger.remove(sink)
     assert len([line for line in lines if "was not told of the alert disk:data" in line]) == 1
+    operators.targets[0].problem = ""
+    for _ in range(60):
+        await operators.look(WRONG)
+    assert operators.targets[0].said == [DISK], "something is still wrong"
+
+
+async def test_the_end_of_an_alert_is_given_up_if_the_target_does_not_answer(
+    operators: Operators,
+) -> None:
+    await operators.look(WRONG)
+    operators.targets[0].problem = "no answer"
+    for _ in range(30):
+        await operators.look(FINE)
+    operators.targets[0].problem = ""
+    for _ in range(70):
+        assert await operators.look(FINE) == [DISK]
 
 
 async def test_an_alert_that_begins_again_before_its_end_was_told_is_not_told_twice(

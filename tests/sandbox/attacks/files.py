@@ -41,7 +41,8 @@ with tarfile.open(fileobj=sys.stdin.buffer) as archive:
 
 
 async def read(ground: Ground, path: str) -> None:
-    """Read a file as the host does, or in the naive way. Raises `BoxFileError`."""
+    """Read a file of the box with the host's function `Box.read_file`, or, if ``ground.naive`` is
+    true, with the program ``head``, which checks nothing. Raises `BoxFileError`."""
     if ground.naive:
         await succeed(ground, ["head", "-c", "1048576", "--", path])
     else:
@@ -49,7 +50,8 @@ async def read(ground: Ground, path: str) -> None:
 
 
 async def write(ground: Ground, path: str) -> None:
-    """Write a file as the host does, or in the naive way. Raises `BoxFileError`."""
+    """Write a file of the box with the host's function `Box.write_file`, or, if ``ground.naive`` is
+    true, with the program ``tee``, which checks nothing. Raises `BoxFileError`."""
     if ground.naive:
         await succeed(ground, ["tee", "--", path], given=b"x")
     else:
@@ -57,7 +59,8 @@ async def write(ground: Ground, path: str) -> None:
 
 
 async def succeed(ground: Ground, words: list[str], given: bytes = b"") -> None:
-    """Run a program in the box. Raises `BoxFileError` if it fails or takes too long."""
+    """Run a program in the box. Raises `BoxFileError` if the program fails or takes longer than
+    20 s."""
     done = await ground.box.execute(words, standard_input=given, timeout_s=20)
     if done.exit_code:
         raise BoxFileError("invalid_input", done.stderr.text)
@@ -75,8 +78,9 @@ async def canary(ground: Ground) -> GotThrough:
 def host_reads_and_writes(
     prepare: str, *paths: str, read_only: tuple[str, ...] = ()
 ) -> Callable[[Ground], Awaitable[GotThrough]]:
-    """An attack with paths that lead out of the box's files. The host's reads and writes must fail
-    within 20 s."""
+    """Return an attack with paths that lead out of the box's files. First the guest runs the code
+    ``prepare``, for example to make links. Then the host reads ``paths`` and ``read_only``, and
+    writes to ``paths``. All reads and writes must fail, and together take less than 20 s."""
 
     async def act(ground: Ground) -> GotThrough:
         await ground.play(PRELUDE + prepare)
@@ -96,8 +100,8 @@ def host_reads_and_writes(
 
 
 async def terabytes_of_holes(ground: Ground) -> GotThrough:
-    """Files that consist of holes take no space in an archive, and other files in it are not
-    lost."""
+    """A guest makes 20 files of 1 TiB that consist of holes. They must take almost no space in an
+    archive of the box's files, and the other files of the archive must not be lost."""
     code = """
         for n in range(20):
             with open(f"long{n}", "wb") as file: file.truncate(1 << 40)
@@ -119,7 +123,8 @@ async def terabytes_of_holes(ground: Ground) -> GotThrough:
 
 
 def hostile_tar() -> bytes:
-    """An archive such as a guest could have made."""
+    """Return a tar archive such as a guest could make. Some of its members lead out of the box's
+    files. Others are links, a device, a pipe, a set-user-id file, or have a very long name."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
 
@@ -144,7 +149,8 @@ def hostile_tar() -> bytes:
 
 
 async def hostile_archive(ground: Ground) -> GotThrough:
-    """The function that restores a box's files gets the archive of `hostile_tar`."""
+    """The function that restores a box's files gets the archive of `hostile_tar`. It must write
+    nothing into /tmp, and no device, pipe or set-user-id file into the box."""
     with anyio.move_on_after(20) as waited:
         with contextlib.suppress(BoxFileError):
             if ground.naive:
@@ -184,7 +190,7 @@ ATTACKS = [
             10,
         ),
         without=Without(defences=JailDefences(own_files=False)),
-        backends=frozenset({"jail"}),  # a container has such folders too, from its image
+        backends=frozenset({"jail"}),  # a container has folders of these names from its image
     ),
     Attack(
         number=6,
@@ -326,8 +332,8 @@ os.symlink("/dev/zero", "zero")
             "a/" * 3000,
             "n" * 300,
         ),
-        # The kernel refuses most of these paths. Writes to system folders fail on the read-only
-        # root.
+        # The kernel refuses most of these paths. Writes to system folders fail because the root is
+        # mounted read-only.
         without=Without(naive=True, defences=JailDefences(read_only=False)),
         spoils=True,
     ),

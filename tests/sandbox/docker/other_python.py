@@ -1,4 +1,4 @@
-"""Makes an image whose Python has another version than that of the tests' image."""
+"""Makes a Docker image whose Python has another version than the Python of the tests' image."""
 
 import io
 import os
@@ -14,13 +14,15 @@ from nekro_core.sandbox.package_fetch import NEWEST, OLDEST
 NAME = "other-python"
 _LEFT_OUT = re.compile(r"(.*/)?(__pycache__|site-packages|test|tests|idlelib|ensurepip|config-.*)")
 _DOCKERFILE = "FROM nekro-box/python\nCOPY python/ {0}/\nENV PATH={0}/bin:/usr/bin\n"
-"""The Python keeps its path, because its program may load its library from there."""
+"""The Python has the same path in the image as on this machine, because the program ``python`` may
+load its shared library from that path."""
 
 
 def find_other_python(known: tuple[int, int]) -> tuple[Path, tuple[int, int]] | None:
-    """Return the folder and the version of a Python of this machine for which there are packages,
-    and which is not of the version ``known``. Only a Python with a folder of its own is taken, such
-    as those of pyenv; the system's shares its folder with everything else."""
+    """Return the folder and the version of a Python on this machine; None if none fits. There must
+    be packages for its version, and its version must not be ``known``. Only a Python that has a
+    folder to itself fits, for example one that pyenv has installed. The Python of the system does
+    not fit, because its folder, /usr, holds other programs too."""
     own = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     names = [f"python3.{minor}" for minor in range(NEWEST[1], OLDEST[1] - 1, -1)]
     found = [path for name in names for path in (*own.glob(f"*/bin/{name}"), which(name)) if path]
@@ -28,7 +30,7 @@ def find_other_python(known: tuple[int, int]) -> tuple[Path, tuple[int, int]] | 
     for path in map(str, found):
         done = subprocess.run([path, "-I", "-c", look], capture_output=True, text=True, check=False)
         if done.returncode:
-            continue  # it is a link of pyenv for a version that is not selected
+            continue  # this is a starter of pyenv for a version that is not selected
         prefix, major, minor = done.stdout.rsplit(maxsplit=2)
         version = (int(major), int(minor))
         if version != known and prefix not in ("/usr", "/usr/local"):
@@ -37,7 +39,7 @@ def find_other_python(known: tuple[int, int]) -> tuple[Path, tuple[int, int]] | 
 
 
 async def give_other_image(host: str, prefix: Path, version: tuple[int, int]) -> None:
-    """Make the image `NAME` from the Python in the folder ``prefix``. Raises
+    """Make the image `NAME` from the tests' image and the Python in the folder ``prefix``. Raises
     `BackendUnavailable`."""
     program = "python{}.{}".format(*version)
     steps = _DOCKERFILE.format(prefix).encode()

@@ -1,4 +1,4 @@
-"""Which images get packages, and what is told about packages that cannot be fetched."""
+"""Which images get packages, and what the bot reports about packages that cannot be fetched."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,7 +27,8 @@ class Pip:
 
 
 def shared(folder: Path, default: GuestImage, pip: Pip | None = None) -> EnginePackages:
-    """The packages of an engine on an ARM machine that is never asked anything."""
+    """Return the packages of a Docker engine on an ARM machine. The tests send this engine no
+    requests."""
     facts = DockerEngineInfo(
         version="28", machine="aarch64", system="linux", remapped=False, memory=0, unbounded=()
     )

@@ -1,5 +1,5 @@
-"""The programs that put packages into a volume, and into the path of programs, work without an
-engine."""
+"""Tests of two programs that run in containers. One fills a volume with packages; the other one
+adds the packages to the import path of each Python that starts. These tests need no engine."""
 
 import io
 import json
@@ -18,7 +18,8 @@ VERSION = "{}.{}".format(*sys.version_info[:2])
 
 
 def packages(folder: Path, **modules: str) -> Path:
-    """A folder of packages: for each module a folder with an ``__init__.py``."""
+    """Make a folder of packages, and return it. Each module is a folder whose ``__init__.py`` has
+    the given source."""
     for name, source in modules.items():
         (folder / name).mkdir(parents=True)
         (folder / name / "__init__.py").write_text(source)
@@ -26,7 +27,9 @@ def packages(folder: Path, **modules: str) -> Path:
 
 
 def fill(place: Path, folder: Path, *modules: str, keep_bytes: int | None = None) -> str:
-    """Run the program on the packages of ``folder``. Returns the error that it tells."""
+    """Run the program that fills the volume, here the folder ``place``, with the packages of
+    ``folder``. Return the error that the program reports; empty if there is none. With
+    ``keep_bytes``, the program gets only so many bytes of the archive of the packages."""
     place.mkdir(exist_ok=True)
     archive = io.BytesIO()
     told = {
@@ -52,7 +55,7 @@ def test_packages_are_unpacked_and_compiled(tmp_path: Path) -> None:
     source = packages(tmp_path / "source", first="x = 1", second="from first import x")
     (source / "first" / "data.bin").write_bytes(b"\0" * 100_000)
     (source / "first" / f"{'n' * 120}.txt").write_text("a long name")
-    (source / ".complete").touch()  # the jail's folder has this file
+    (source / ".complete").touch()  # a folder that was filled for the jail has this file
     place = tmp_path / "place"
     assert fill(place, source, "first", "second") == ""
     assert sorted(path.name for path in place.iterdir()) == [
@@ -81,7 +84,7 @@ def test_an_archive_that_ends_early_is_told_and_nothing_is_shown(tmp_path: Path,
     archive = io.BytesIO()
     pack_packages(source, archive)
     with tarfile.open(fileobj=io.BytesIO(archive.getvalue())) as opened:
-        end = max(member.offset_data for member in opened) + 512  # of the last member
+        end = max(member.offset_data for member in opened) + 512  # the end of the last member
     place = tmp_path / "place"
     assert "Error" in fill(place, source, "m1", keep_bytes=(end // 512 - lost // 512 - 1) * 512)
     assert list(place.iterdir()) == []
@@ -102,11 +105,12 @@ def test_what_an_interrupted_fill_left_is_replaced(tmp_path: Path) -> None:
     assert not (place / ".new").exists()
 
 
-# The path of programs
+# The import path of programs
 
 
 def started(place: Path, code: str, *more: Path) -> str:
-    """What a new Python prints if the folder of ``sitecustomize.py`` is in its PYTHONPATH."""
+    """Run the code in a new Python, and return what it prints. PYTHONPATH has the folder of the
+    packages' ``sitecustomize.py``, and after it the folders ``more``."""
     path = ":".join(map(str, (place / "startup", *more)))
     done = subprocess.run(
         [sys.executable, "-c", code],

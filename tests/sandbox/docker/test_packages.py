@@ -1,4 +1,4 @@
-"""Code in containers uses the packages that every box has, with the Python of its image."""
+"""Code in containers can import the packages that all boxes share, with the Python of the image."""
 
 import io
 import tarfile
@@ -73,12 +73,13 @@ class TestDockerPackages(PackageConformance):
     pass
 
 
-# Which packages win
+# An image that has one of the packages too
 
 
 @asynccontextmanager
 async def image_of(host: str, name: str, *steps: str) -> AsyncIterator[None]:
-    """An image that is made from the tests' image with a few steps of a Dockerfile."""
+    """Make an image from the tests' image with these steps of a Dockerfile. The image is removed
+    when the block ends."""
     text = "\n".join(("FROM nekro-box/python", *steps)).encode()
     context = io.BytesIO()
     with tarfile.open(fileobj=context, mode="w") as archive:
@@ -176,14 +177,15 @@ async def test_an_image_with_another_python_gets_packages_for_it(
     assert (await play(box, look)).output == wanted, "the box is older than its packages"
     done = await box.execute(["python3", "-c", look])
     assert (done.stdout.text, done.stderr.text) == (wanted, "")
-    # The Python of the tests' image is there too, and does not get packages of another version.
+    # The image also has the Python of the tests' image. That Python must not get these packages,
+    # which were made for another version of Python.
     done = await box.execute(["/usr/bin/python3", "-c", "import numpy"])
     assert "No module named 'numpy'" in done.stderr.text
     await box.destroy()
 
 
 def backend_machine(host: str) -> str:
-    """The processor architecture of the engine's machine."""
+    """Return the processor architecture of the machine on which the engine runs."""
     from docker.api.client import APIClient  # noqa: PLC0415
 
     client = APIClient(host, version="auto")
@@ -199,8 +201,8 @@ VOLUME = "nekro-tests-packages"
 
 
 def small_packages(folder: Path, **changed: str) -> Path:
-    """Packages with the names of the real ones, whose modules do nothing. ``changed`` has the
-    source of some of them."""
+    """Make packages that have the names of the real ones, and modules that do nothing. ``changed``
+    gives the source of some modules by the name of the package."""
     for name in (*NAMES, "matplotlib/backends"):
         (folder / name).mkdir(parents=True)
         (folder / name / "__init__.py").write_text(changed.get(name, "x = 1\n"))
@@ -211,7 +213,7 @@ def small_packages(folder: Path, **changed: str) -> Path:
 
 @pytest.fixture
 async def filling(docker_host: str) -> AsyncIterator[tuple[DockerEngine, GuestImage]]:
-    """An engine and its image, for filling the volume `VOLUME`, which is removed at the end."""
+    """An engine and its image. The tests fill the volume `VOLUME`, which is removed at the end."""
     engine = await DockerEngine.connect(docker_host)
     try:
         image = await ImageResolver(engine, {}, box_labels("")).choose("python")
@@ -230,7 +232,7 @@ async def fill(to: tuple[DockerEngine, GuestImage], folder: Path) -> None:
 
 
 def shown(to: tuple[DockerEngine, GuestImage]) -> set[str]:
-    """The names of what boxes see in the volume."""
+    """Return the names of the files and folders that boxes see at the top of the volume."""
     engine, image = to
     mount = {"Type": "volume", "Source": VOLUME, "Target": PLACE}
     made = engine.client.create_container_from_config(  # type: ignore[no-untyped-call]

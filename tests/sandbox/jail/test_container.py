@@ -1,5 +1,5 @@
-"""The jail sees which settings of a container around the bot forbid boxes, and names the options
-that change them."""
+"""If the bot runs in a container, the jail recognizes which settings of the container forbid boxes,
+and names the options that change these settings."""
 
 from pathlib import Path
 
@@ -22,7 +22,8 @@ def machine(
     apparmor: str = "docker-default (enforce)\n",
     mounts: tuple[str, ...] = (ROOT.format(options="ro"), PROC, COVERED),
 ) -> Path:
-    """A root file system like that of a container."""
+    """Make the files by which the jail recognizes a container and its settings, below ``folder``
+    instead of the root. Return ``folder``."""
     own, first = folder / "proc/self", folder / "proc/1"
     (own / "attr").mkdir(parents=True)
     first.mkdir()

@@ -98,7 +98,7 @@ async def test_files_are_rotated_private_and_downloaded_oldest_first(tmp_path: P
     numbers = [json.loads(each)["number"] for each in content.splitlines()]
     assert numbers == [*range(numbers[0], 100)]
 
-    # The next process continues the same file.
+    # The next process of the bot appends to the newest file.
     again = RotatedLogFiles(folder, size=2000, files=3)
     again.write(line(100))
     assert json.loads(paths[-1].read_bytes().splitlines()[-1])["number"] == 100

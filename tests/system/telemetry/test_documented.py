@@ -16,7 +16,7 @@ _LABEL = re.compile(r"(?:by \(([^)]*)\))|\{([^}]*)\}")
 
 
 def table() -> str:
-    """The table of all metrics as the page must show it."""
+    """Return the table of all metrics as the page about monitoring must show it."""
     rows = ["| metric | kind | labels | meaning |", "|---|---|---|---|"]
     for each in METRICS:
         labels = ", ".join(f"`{label}`" for label in each.labels)
@@ -26,7 +26,7 @@ def table() -> str:
 
 
 def queries() -> list[str]:
-    """All queries of the dashboard."""
+    """Return all queries of the dashboard."""
     found: list[str] = []
     waiting: list[Any] = [json.loads(DASHBOARD.read_text("utf-8"))]
     while waiting:
@@ -40,7 +40,8 @@ def queries() -> list[str]:
 
 
 def readable() -> dict[str, set[str]]:
-    """The names that a query can read, with their labels."""
+    """Return the names of all series that a query can read, with the labels of each. A histogram
+    has three series."""
     names: dict[str, set[str]] = {name: set() for name in PROCESS_METRICS}
     for each in METRICS:
         if each.kind is MetricKind.HISTOGRAM:

@@ -19,7 +19,7 @@ class Clock:
 
 
 def read(metrics: BotMetrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    """The numbers as Prometheus reads them, by name and labels."""
+    """Return the numbers that Prometheus reads, by the name and the labels of the series."""
     text = Exposition(metrics).text({names.QUEUES: {("inbox",): 3.0}}).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
@@ -72,6 +72,15 @@ def test_a_label_with_endless_values_does_not_make_endless_series() -> None:
     assert sum(histogram.values[(OTHER,)].counts) == 50
     counter.add("x" * 1000)
     assert max(len(label) for labels in counter.values for label in labels) <= 64
+
+
+def test_a_long_label_keeps_its_series_when_there_are_no_more_new_ones() -> None:
+    counter = Counter(names.TURNS)
+    counter.add("x" * 100)
+    for number in range(MOST_SERIES):
+        counter.add(f"end {number}")
+    counter.add("x" * 100)
+    assert counter.values[("x" * 64,)] == 2
 
 
 def test_only_the_first_message_of_a_turn_counts_as_first_words() -> None:

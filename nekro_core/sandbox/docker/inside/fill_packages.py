@@ -3,8 +3,8 @@
 `boot.BOOT` defines ``receive`` and executes this program. The input is a piece of JSON and then a
 tar archive of the packages. The program unpacks the archive, compiles the modules with the Python
 of the image and imports each package once. Then it moves the files to where boxes see them. While
-it works it prints dots, so that the host can see that it lives. At the end it prints a line of
-JSON.
+the program works, it prints dots, so that the host can see that it still runs. At the end it prints
+a line of JSON.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ class _Input:
 
 
 def unpack(target: Path, entries: int) -> None:
-    """Write the files of the archive below ``target``. Raises OSError, also if the archive does not
-    have as many entries as it should, because the host has ended."""
+    """Write the files of the archive below ``target``. The archive should have ``entries`` entries.
+    It has fewer if the bot on the host ended while it sent the archive. Raises OSError, also in
+    this case."""
     left = entries
     with tarfile.open(mode="r|", fileobj=_Input()) as archive:  # type: ignore[call-overload]
         for entry in archive:
@@ -54,7 +55,8 @@ def unpack(target: Path, entries: int) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("wb") as file:
                 shutil.copyfileobj(content, file)
-            # A compiled module is valid only if the time of its source is the noted one.
+            # A compiled module notes the time of its source file. It is valid only while the file
+            # has this time.
             os.utime(path, (entry.mtime, entry.mtime))
     if left:
         raise OSError(f"{left} of {entries} files did not arrive")
@@ -76,8 +78,8 @@ def try_imports(folder: Path, names: list[str]) -> str:
 def fill(place: Path, entries: int, modules: list[str], shown_last: list[str]) -> str:
     """Fill the folder ``place``. Return an error, or an empty string. Raises OSError.
 
-    ``modules`` are imported once. The folders of ``shown_last`` are shown last, because they need
-    the others.
+    ``modules`` are imported once, as a test. The folders ``shown_last`` are moved into ``place``
+    after all others: a box may import them as soon as they are there, and they need the others.
     """
     complete = place / ".complete"
     if complete.exists():
@@ -125,7 +127,7 @@ def main() -> None:
         ended.set()
         beats.join()
     os.write(1, json.dumps({"error": error}).encode() + b"\n")
-    # Read the rest of the input. The host closes it after it has read the answer.
+    # Read the rest of the input until the host, which has then read the answer, closes it.
     while os.read(0, _READ_BYTES):
         pass
 

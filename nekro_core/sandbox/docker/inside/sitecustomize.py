@@ -1,8 +1,9 @@
 """Add the shared packages to the path of a Python program in a box, after those of the image.
 
-Every Python imports a module of this name at its start, before it runs a program. The folder of
-this file is in the PYTHONPATH of a box. The packages are for one version of Python, which the file
-``.complete`` names. An image can have other versions too; their programs do not get the packages.
+Every Python interpreter imports a module of this name at its start, before it runs a program. The
+folder of this file is in the PYTHONPATH of a box. The packages are for one version of Python, which
+the file ``.complete`` names. An image can have other versions of Python too; programs that run on
+them do not get the packages.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ def _is_for_this_python() -> bool:
 
 
 def _run_own() -> None:
-    """Run the ``sitecustomize`` of the image, which this file hides."""
+    """Run the ``sitecustomize`` of the image. Python does not import it by itself, because it finds
+    this file first."""
     spec = PathFinder.find_spec(__name__, sys.path)
     if spec is not None and spec.loader is not None:
         module = ModuleType(__name__)
