@@ -74,7 +74,11 @@ class NatsCalls:
                 f"{CALL_SUBJECT}.{subject}", queue=_GROUP, cb=server.take_call
             )
             cancels = await client.subscribe(f"{CANCEL_SUBJECT}.{subject}", cb=server.cancel_call)
-            await client.flush()  # so that NATS has both subscriptions before the block begins
+            # NATS must have both subscriptions before the block begins. The client writes the ping
+            # of a flush before commands that still wait in its buffer, and empties the buffer while
+            # it waits for the answer. So only the second answer proves that NATS has them.
+            await client.flush()
+            await client.flush()
             try:
                 yield
             finally:
