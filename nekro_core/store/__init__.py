@@ -37,6 +37,8 @@ from nekro_core.store.partitions import PartitionOwner
 from nekro_core.store.pending_seq import final_seq
 from nekro_core.store.person import Person
 from nekro_core.store.settings import RetentionSettings, StoreSettings
+from nekro_core.store.shared_files import BoxFilesRow, MediaFileRow
+from nekro_core.store.shared_plugins import PluginReport, SharedPluginRow
 from nekro_core.store.statistic_rows import Dimension, LatencyMeasure, Period
 from nekro_core.store.statistics import LatencyRow, StatisticsRow
 from nekro_core.store.store import Store
@@ -62,6 +64,7 @@ __all__ = [
     "SUMMARIES_LEVEL",
     "Account",
     "AuditRow",
+    "BoxFilesRow",
     "ChangeFeed",
     "ChangeTopic",
     "ChatMember",
@@ -84,6 +87,7 @@ __all__ = [
     "LatencyRow",
     "LatencySummary",
     "LoggedTurn",
+    "MediaFileRow",
     "MemoryProgress",
     "MessageDecision",
     "MigrationFailed",
@@ -98,8 +102,10 @@ __all__ = [
     "Person",
     "PersonState",
     "PersonTraces",
+    "PluginReport",
     "RecordRange",
     "RetentionSettings",
+    "SharedPluginRow",
     "SqlStatement",
     "StatisticsRow",
     "Step",

@@ -14,10 +14,11 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
-    """One action of an operator. ``outcome`` is empty while the action runs. It stays empty if the
-    bot's process was killed meanwhile. ``parameters``, ``old``, ``new`` and ``undo_parameters``
-    are JSON, or empty. ``undone_by`` is the number of the entry of
-    the action that undid this action; 0 if there is none."""
+    """One action of an operator. ``at`` and ``ended`` are in seconds since 1970; ``ended`` is 0 and
+    ``outcome`` is empty while the action runs. They stay so if the bot's process was killed
+    meanwhile. ``subject`` is the thing that the action changed. ``parameters``, ``old``, ``new``
+    and ``undo_parameters`` are JSON, or empty. ``undone_by`` is the number of the entry of the
+    action that undid this action; 0 if there is none."""
 
     entry_id: int
     at: float
@@ -105,7 +106,7 @@ class AuditRepository:
         )
 
     async def one(self, entry_id: int) -> AuditRow | None:
-        """Get an entry."""
+        """Get an entry by its number; None if there is none."""
         rows = await self._database.read(f"SELECT {_COLUMNS} FROM audit_log WHERE id = ?", entry_id)
         return _row_of(rows[0]) if rows else None
 

@@ -22,6 +22,15 @@ from nekro_core.system.errors import NekroError
 
 CHANNEL = "'nekro:' || current_schema()"
 """An SQL expression: the name of the PostgreSQL channel of the notifications."""
+NODE_LOCK = 0x6E656B72
+"""The first half of the key of the advisory lock that every process of a database holds: "nekr" in
+ASCII. The second half is a hash of the schema's name."""
+_PROCESSES = (
+    "SELECT COUNT(*) AS number FROM pg_locks WHERE locktype = 'advisory' AND granted "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+    f"AND classid = {NODE_LOCK} AND objsubid = 2 "
+    "AND objid = (hashtext(current_schema())::bigint & 4294967295)::oid"
+)
 _AGAIN_S = 1.0
 """Seconds before the next attempt to connect. While the server is away, each process tries once a
 second."""
@@ -43,8 +52,28 @@ class ChangeTopic(StrEnum):
     """The name of a chat is new or has changed. The announcement has the chat key as its name."""
     TIMERS = "timers"
     """A timer. The name is the id of the timer."""
+    MEDIA_FILES = "media_files"
+    """Media of a chat were deleted. The name has an id of the process that deleted them, a space
+    and the chat key."""
+    BOX_FILES = "box_files"
+    """The files of boxes of a chat were deleted. The name is as above."""
     ERASED = "erased"
     """Rows about a person were deleted. There is no name."""
+    ERASE = "erase"
+    """Processes ask each other to erase a person, and answer. No row is changed. The name is the
+    message, see `nekro_core.agent.erasure.shared_erasure`."""
+    MEMORY_CHATS = "memory_chats"
+    """The link of a chat's memory, or the record up to which its notes were drawn. The name is the
+    chat key."""
+    MEMORY_OFF = "memory_off"
+    """The people about whom nothing is remembered. There is no name."""
+    PLUGINS = "plugins"
+    """A plugin of all processes. The name is its item."""
+    PLUGIN_REPORTS = "plugin_reports"
+    """Which plugins a process cannot use. There is no name."""
+    PLUGIN_OBJECTS = "plugin_objects"
+    """A process asks for the files of a plugin, which are not in the object store. No row is
+    changed. The name is the plugin's item."""
 
 
 def announcement(database: Database, topic: ChangeTopic, name: str = "") -> list[SqlStatement]:
@@ -76,6 +105,19 @@ class ChangeFeed:
         a follower raises a `NekroError` or an `OSError`, the error is logged, and the follower is
         called again after the next connect."""
         self._followers[topic].append(follower)
+
+    async def announce(self, topic: ChangeTopic, name: str) -> None:
+        """Call the followers of a topic in all processes. Raises `StoreError`, for example if
+        ``name`` is longer than 7,900 bytes."""
+        if told := announcement(self._database, topic, name):
+            await self._database.write(*told)
+
+    async def processes(self) -> int:
+        """Count the processes that use the database now, with this one. Raises `StoreError`."""
+        if not self._database.shared:
+            return 1
+        (row,) = await self._database.read(_PROCESSES)
+        return int(row["number"])
 
     async def follow(self) -> None:
         """Receive changes and call the followers until cancelled."""

@@ -153,6 +153,9 @@ class ChatListRepository:
     async def one(self, chat_key: ChatKey) -> ChatSummary | None:
         """Get one chat. None if it has no records."""
         seq = (await self._messages.newest_seqs()).get(chat_key, 0)
+        if not seq and self._database.shared:
+            # Another process may have stored all records of the chat.
+            seq = max((each.seq for each in await self._messages.newest(chat_key, 1)), default=0)
         return (await self._whole([(seq, chat_key)]))[0] if seq else None
 
     async def members(self, chat_key: ChatKey, *, limit: int = 200) -> list[ChatMember]:
@@ -212,7 +215,7 @@ class ChatListRepository:
             f"SELECT {', '.join(INSERT.columns)} FROM messages WHERE seq IN ({marks})",
             *(seq for seq, _ in found),
         )
-        newest = {row["seq"]: record_of(row) for row in rows}
+        newest = {row["seq"]: self._messages.record_of(row) for row in rows}
         rows = await self._database.read(
             "SELECT * FROM statistics WHERE period = ? AND dimension = ? AND start = 0 "
             f"AND member = '' AND name IN ({marks})",
@@ -261,7 +264,8 @@ class ChatListRepository:
         return frozenset((row["instance"], row["user_id"]) for row in rows)
 
     async def names(self, people: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Get the latest names of people, by instance and user id."""
+        """Get the latest names of people, by instance and user id. People who are not stored are
+        left out."""
         of_instance: defaultdict[str, list[Value]] = defaultdict(list)
         for instance, user_id in people:
             of_instance[instance].append(user_id)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from nekro_core.chat import DeliveryState
 from nekro_core.store.database import Database, Value, upsert
+from nekro_core.store.decisions import DecisionReason
 
 MOST_COUNTED = 10_000
 """Maximum number of messages of each state that are counted. An operator has to act long before
@@ -61,6 +62,19 @@ class StoreCondition:
             "WHERE state = ? AND created >= ? LIMIT ?) AS found",
             DeliveryState.UNKNOWN.value,
             since,
+            MOST_COUNTED,
+        )
+        return int(row["number"])
+
+    async def failed_since(self, detail: str, since: float) -> int:
+        """Count the messages that were written at ``since`` (in seconds since 1970) or later and
+        whose handling failed for the reason ``detail``. Returns at most `MOST_COUNTED`."""
+        (row,) = await self._database.read(
+            "SELECT COUNT(*) AS number FROM (SELECT 1 AS one FROM messages "
+            "WHERE time >= ? AND decision = ? AND decision_detail = ? LIMIT ?) AS found",
+            since,
+            DecisionReason.FAILED.value,
+            detail,
             MOST_COUNTED,
         )
         return int(row["number"])

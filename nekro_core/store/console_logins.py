@@ -54,7 +54,7 @@ class ConsoleToken:
 
 
 class ConsoleSessionRepository:
-    """The browsers that are logged in."""
+    """The browsers that are logged in. Times are seconds since 1970."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -71,8 +71,8 @@ class ConsoleSessionRepository:
         replaced: str = "",
     ) -> bool:
         """Add a session. Delete the session with the hash ``replaced``, all expired sessions, and
-        the person's oldest sessions above `MOST_SESSIONS`. Returns False if the person may not log
-        in."""
+        the person's least recently used sessions above `MOST_SESSIONS`. Returns False if the person
+        may not log in."""
         added, *_ = await self._database.write(
             SqlStatement(
                 "INSERT INTO console_sessions (person_id, session_hash, created, last_used, "
@@ -105,8 +105,8 @@ class ConsoleSessionRepository:
     async def find(
         self, session_hash: str, now: float
     ) -> tuple[ConsoleSession, ConsolePerson] | None:
-        """Get a session and its person. None if the session does not exist or has expired, or if
-        the person is not active."""
+        """Get a session and its person, and store ``now`` as the time of the last use. None if the
+        session does not exist or has expired, or if the person is not active."""
         rows = await self._database.read(
             "SELECT s.id AS session_id, s.created AS began, s.last_used, s.expires, s.address, "
             f"s.user_agent, {COLUMNS} FROM console_sessions s JOIN console_people p "
@@ -139,7 +139,7 @@ class ConsoleSessionRepository:
         return [_session_of(row) for row in rows]
 
     async def owner_of(self, session_id: int) -> int | None:
-        """Get the number of the person of a session."""
+        """Get the number of the person of a session; None if there is no such session."""
         rows = await self._database.read(
             "SELECT person_id FROM console_sessions WHERE id = ?", session_id
         )
@@ -153,7 +153,8 @@ class ConsoleSessionRepository:
         return bool(rows)
 
     async def end_all(self, person_id: int, *, but: int = 0) -> int:
-        """End all sessions of a person except ``but``. Returns how many were ended."""
+        """End all sessions of a person except the one with the number ``but``; 0 excepts none.
+        Returns how many were ended."""
         (rows,) = await self._database.write(
             SqlStatement(
                 "DELETE FROM console_sessions WHERE person_id = ? AND id <> ? RETURNING id",
@@ -164,7 +165,7 @@ class ConsoleSessionRepository:
 
 
 class ConsoleTokenRepository:
-    """The tokens of the HTTP API."""
+    """The tokens of the HTTP API. Times are seconds since 1970."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -180,7 +181,7 @@ class ConsoleTokenRepository:
         created: float,
         expires: float,
     ) -> ConsoleToken:
-        """Add a token."""
+        """Add a token. ``expires`` is 0 if the token never expires."""
         (rows,) = await self._database.write(
             SqlStatement(
                 "INSERT INTO console_tokens (person_id, token_hash, prefix, name, scopes, created, "
@@ -200,8 +201,8 @@ class ConsoleTokenRepository:
         )
 
     async def find(self, token_hash: str, now: float) -> tuple[ConsoleToken, ConsolePerson] | None:
-        """Get a token and its person. None if the token does not exist or has expired, or if the
-        person is not active."""
+        """Get a token and its person, and store ``now`` as the time of the last use. None if the
+        token does not exist or has expired, or if the person is not active."""
         rows = await self._database.read(
             "SELECT t.id AS token_id, t.prefix, t.name AS token_name, t.scopes, "
             f"t.created AS began, t.expires, t.last_used, {COLUMNS} FROM console_tokens t "
@@ -230,7 +231,7 @@ class ConsoleTokenRepository:
         return [_token_of(row) for row in rows]
 
     async def one(self, token_id: int) -> ConsoleToken | None:
-        """Get a token by its number."""
+        """Get a token by its number; None if there is no such token."""
         rows = await self._database.read(
             "SELECT id AS token_id, person_id, prefix, name AS token_name, scopes, "
             "created AS began, expires, last_used FROM console_tokens WHERE id = ?",

@@ -58,7 +58,8 @@ an active owner, there must be another active owner."""
 
 
 class ConsolePeopleRepository:
-    """The people of the console. There are few people, so all of them may be read at once."""
+    """The people of the console. There are few people, so all of them may be read at once. Times
+    are seconds since 1970."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -69,16 +70,16 @@ class ConsolePeopleRepository:
         return [person_of(row) for row in rows]
 
     async def one(self, person_id: int) -> ConsolePerson | None:
-        """Get a person by their number."""
+        """Get a person by their number; None if there is no such person."""
         return await self._first("p.id = ?", person_id)
 
     async def named(self, name_key: str) -> ConsolePerson | None:
         """Get a person by ``name_key``, which is their name in the form in which names are
-        compared."""
+        compared. None if there is no such person."""
         return await self._first("p.name_key = ?", name_key)
 
     async def first_owner(self) -> ConsolePerson | None:
-        """Get the active owner who was added first."""
+        """Get the active owner who was added first; None if no owner is active."""
         return await self._first("p.role = 'owner' AND p.state = 'active' ORDER BY p.id LIMIT 1")
 
     async def add(
@@ -99,17 +100,20 @@ class ConsolePeopleRepository:
             person_id=rows[0]["id"], name=name, role=role, state=state, created=created
         )
 
-    async def rename(self, person_id: int, name: str, name_key: str) -> None:
-        """Change a person's name. Raises `UniqueConflict` if another person has this name."""
-        (rows,) = await self._database.write(
+    async def rename(self, person_id: int, name: str, name_key: str) -> bool:
+        """Change a person's name. Returns False if there is no such person. Raises `UniqueConflict`
+        if another person has this name."""
+        rows, people = await self._database.write(
             SqlStatement(
                 "UPDATE console_people SET name = ?, name_key = ? WHERE id = ? AND NOT EXISTS "
                 "(SELECT 1 FROM console_people o WHERE o.name_key = ? AND o.id <> ?) RETURNING id",
                 (name, name_key, person_id, name_key, person_id),
-            )
+            ),
+            SqlStatement("SELECT id FROM console_people WHERE id = ?", (person_id,)),
         )
-        if not rows:
+        if people and not rows:
             raise UniqueConflict(f"the name {name!r} is taken: choose another one")
+        return bool(rows)
 
     async def change_role(self, person_id: int, role: str) -> bool:
         """Change a person's role. Returns False if no active owner would remain, or if there is no
@@ -138,7 +142,8 @@ class ConsolePeopleRepository:
 
     async def enable(self, person_id: int) -> bool:
         """Let a disabled person log in again. A person who has no password gets the state
-        `PersonState.INVITED`, but no invitation is made."""
+        `PersonState.INVITED`, but no invitation is made. Returns False if the person is not
+        disabled."""
         return await self._changed(
             "UPDATE console_people SET state = CASE WHEN password_hash = '' THEN 'invited' "
             "ELSE 'active' END WHERE id = ? AND state = 'disabled'",
@@ -146,13 +151,15 @@ class ConsolePeopleRepository:
         )
 
     async def set_password(self, person_id: int, password_hash: str) -> bool:
-        """Store the hash of a new password. An empty text removes the password."""
+        """Store the hash of a new password. An empty text removes the password. Returns False if
+        there is no such person."""
         return await self._changed(
             "UPDATE console_people SET password_hash = ? WHERE id = ?", password_hash, person_id
         )
 
     async def invite(self, person_id: int, token_hash: str, expires: float) -> None:
-        """Store an invitation. An earlier invitation of the person no longer works."""
+        """Store an invitation: the hash of its secret token, and when it expires, in seconds since
+        1970. An earlier invitation of the person no longer works."""
         await self._database.write(
             SqlStatement("DELETE FROM console_invitations WHERE person_id = ?", (person_id,)),
             SqlStatement(
@@ -162,8 +169,8 @@ class ConsolePeopleRepository:
         )
 
     async def invited(self, token_hash: str, now: float) -> ConsolePerson | None:
-        """Get the person of an invitation that has not expired. The invitation can still be
-        used."""
+        """Get the person of an invitation, but do not use the invitation up. None if it does not
+        exist or has expired, or if the person is disabled."""
         rows = await self._database.read(
             f"SELECT {COLUMNS} FROM console_people p JOIN console_invitations i "
             "ON i.person_id = p.id WHERE i.token_hash = ? AND i.expires > ? "
@@ -194,7 +201,8 @@ class ConsolePeopleRepository:
         return changed[0]["id"] if changed else None
 
     async def begin_second_factor(self, person_id: int, secret: str) -> bool:
-        """Store a secret that the person must confirm with a code."""
+        """Store a secret that the person must confirm with a code. Returns False if there is no
+        such person."""
         return await self._changed(
             "UPDATE console_people SET totp_pending = ? WHERE id = ?", secret, person_id
         )
@@ -202,8 +210,9 @@ class ConsolePeopleRepository:
     async def confirm_second_factor(
         self, person_id: int, secret: str, step: int, code_hashes: Sequence[str]
     ) -> bool:
-        """Make the pending secret the second factor, and replace the recovery codes. Returns False
-        if the pending secret is no longer ``secret``."""
+        """Make the pending secret the second factor, and replace the recovery codes. ``step`` is
+        the time step of the code with which the person confirmed the secret. Returns False if the
+        pending secret is no longer ``secret``."""
         ours = "(SELECT id FROM console_people WHERE id = ? AND totp_secret = ?)"
         results = await self._database.write(
             SqlStatement(

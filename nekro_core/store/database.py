@@ -16,7 +16,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from loguru import logger
@@ -39,11 +39,16 @@ class InsertStatement:
 
     def sql(self, rows: int) -> str:
         """Return the SQL for this number of rows."""
-        one = f"({', '.join('?' * len(self.columns))})"
-        return (
-            f"INSERT INTO {self.table} ({', '.join(self.columns)}) "
-            f"VALUES {', '.join([one] * rows)} ON CONFLICT DO NOTHING RETURNING {self.columns[0]}"
-        )
+        return _insert_sql(self.table, self.columns, rows)
+
+
+@lru_cache(64)
+def _insert_sql(table: str, columns: tuple[str, ...], rows: int) -> str:
+    one = f"({', '.join('?' * len(columns))})"
+    return (
+        f"INSERT INTO {table} ({', '.join(columns)}) "
+        f"VALUES {', '.join([one] * rows)} ON CONFLICT DO NOTHING RETURNING {columns[0]}"
+    )
 
 
 class SqlStatement(NamedTuple):
@@ -104,7 +109,8 @@ Later = Callable[[], Sequence[SqlStatement]]
 
 
 class Database:
-    """Reads and writes on one engine. Writes need a task that runs `keep`."""
+    """Reads and writes on one engine. Writes need a task that runs `keep`. At most ``batch`` writes
+    share one commit. At most ``queue`` writes wait; further writes are refused."""
 
     def __init__(self, engine: DatabaseEngine, *, batch: int, queue: int = 20_000) -> None:
         self._engine = engine
@@ -116,6 +122,10 @@ class Database:
         self._later_due: asyncio.TimerHandle | None = None
         self._wake = asyncio.Event()
         self._closing = False
+        self._changes: dict[str, int] = {}
+        self._empty_at: dict[str, int] = {}
+        """Maps tables that were found empty to their `changes_of` just before."""
+        self._filled: set[str] = set()
 
     @property
     def dialect(self) -> str:
@@ -131,6 +141,29 @@ class Database:
     def shared(self) -> bool:
         """See `DatabaseEngine.shared`."""
         return self._engine.shared
+
+    def changes_of(self, table: str) -> int:
+        """Return how many statements with the name of this table this process has committed since
+        the first call for this table. While the number stays the same, what was read from the table
+        is current, unless other processes share the database. Ask for the number before the
+        read."""
+        return self._changes.setdefault(table, 0)
+
+    async def may_have_rows(self, table: str) -> bool:
+        """Return False if it is certain that a table has no rows. An empty table is read once, and
+        then again only after a write to it. The name of the table must be a constant. Raises
+        `StoreUnavailable`."""
+        if table in self._filled or self.shared:
+            return True
+        changes = self.changes_of(table)
+        if self._empty_at.get(table) == changes:
+            return False
+        (row,) = await self.read(f"SELECT EXISTS (SELECT 1 FROM {table}) AS found")
+        if row["found"]:
+            self._filled.add(table)
+            return True
+        self._empty_at[table] = changes
+        return False
 
     async def listen(self, told: Callable[[str], None], begun: Callable[[], None]) -> None:
         """See `DatabaseEngine.listen`."""
@@ -169,8 +202,8 @@ class Database:
 
         Await the result to get the rows of each statement. It raises `StoreError` if nothing was
         written. ``committed`` is called in the order of commits, before the caller continues, and
-        even if the caller was cancelled. ``failed`` is called if nothing was written. If the store
-        was already closed, it is not called. Neither callback may raise.
+        even if the caller was cancelled. ``failed`` is called if nothing was written, but not if
+        the database was already closed when this method was called. Neither callback may raise.
         """
         done: asyncio.Future[list[Rows]] = asyncio.get_running_loop().create_future()
         if len(self._waiting) >= self._queue:
@@ -270,6 +303,7 @@ class Database:
                 write.refuse(error)
             return
         results = results[len(checks) :]
+        self._count_changes(groups)
         for write in writes:
             write.results.clear()
         for group, rows in zip(groups, results, strict=True):
@@ -280,14 +314,19 @@ class Database:
             if not write.done.done():
                 write.done.set_result(write.results)
 
+    def _count_changes(self, groups: Iterable["_Group"]) -> None:
+        for group in groups:
+            sql = group.sql if isinstance(group.sql, str) else group.sql.table
+            for table in self._changes:
+                if table in sql:
+                    self._changes[table] += 1
+
     def _ownership_check(self, owner: Ownership) -> Bound:
         """Return the statement that finds the row of an ownership. On PostgreSQL the row is locked
         until the commit: so the owner cannot change between this check and the commit."""
         lock = " FOR SHARE" if self.dialect == "postgres" else ""
-        return (
-            f"SELECT epoch FROM partition_owners WHERE partition = ? AND epoch = ?{lock}",
-            (owner.partition, owner.epoch),
-        )
+        sql, values = owner_query(owner)
+        return f"{sql}{lock}", values
 
     async def _commit_without_lost(self, writes: list[_Write], lost: Ownership) -> None:
         """Refuse the writes of a lost ownership, and commit the others."""
@@ -308,6 +347,12 @@ class Database:
             await self._commit(rest)
 
     def _clean(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        if not self._no_nul:
+            for value in values:
+                if isinstance(value, str) and not value.isascii():
+                    break
+            else:
+                return values
         return tuple(_storable(v, self._no_nul) if isinstance(v, str) else v for v in values)
 
 
@@ -341,6 +386,19 @@ class _Group:
             first = values[0]
             row = taken.get(final_seq(first) if isinstance(first, int) else first)
             write.results.append([row] if row is not None else [])
+
+
+def owner_query(owner: Ownership) -> Bound:
+    """Return the query that finds the row of an ownership if it is valid."""
+    sql = "SELECT epoch FROM partition_owners WHERE partition = ? AND epoch = ?"
+    if not owner.token:
+        return sql, (owner.partition, owner.epoch)
+    # An older version of the bot does not write the token. If it has taken the partition last, the
+    # token that is stored is of an earlier epoch, and is not compared.
+    return (
+        f"{sql} AND worker <> '' AND (token = ? OR token NOT LIKE ?)",
+        (owner.partition, owner.epoch, owner.token, f"{owner.epoch}.%"),
+    )
 
 
 def _mark_retrieved(done: "asyncio.Future[list[Rows]]") -> None:

@@ -139,6 +139,18 @@ class DecisionRepository:
         self._noted[decision].append(seq)
         self._database.write_later(self._take)
 
+    async def claim_command(self, seq: int) -> bool:
+        """Store that the command in a message runs, before it runs. Returns False if the message
+        has a decision already, so that another process has run the command or is running it.
+        Raises `StoreError`."""
+        (rows,) = await self._database.write(
+            SqlStatement(
+                "UPDATE messages SET decision = ? WHERE seq = ? AND decision = '' RETURNING seq",
+                (DecisionReason.COMMAND.value, seq),
+            )
+        )
+        return bool(rows)
+
     async def of(self, seq: int) -> MessageDecision | None:
         """Get the decision about a message. Returns None if the bot has not decided yet, if the
         message is the bot's own, or if a version of the bot that did not store decisions received
@@ -197,7 +209,8 @@ def decided_statement(
     decision: MessageDecision, seqs: Sequence[int], *, running: str = ""
 ) -> SqlStatement:
     """Return the statement that stores a decision about these messages. With ``running``, a chat
-    key, the statement stores the turn that is running in this chat."""
+    key, the statement stores the turn that is running in this chat in place of the decision's
+    turn."""
     turn, values = "?", (decision.turn_id,) if not running else (running,)
     if running:
         turn = "(SELECT id FROM turns WHERE running_chat = ?)"

@@ -1,13 +1,22 @@
 """Stores the rows of outgoing platform calls, with their outcomes."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 from nekro_core.chat import ChatKey, DeliveryState, Record, decode_segments, encode_segments
-from nekro_core.store.database import Database, InsertStatement, Row, Rows, SqlStatement, Value
-from nekro_core.store.messages import MessageRepository, unique_id_of
+from nekro_core.store.database import (
+    Database,
+    InsertStatement,
+    Row,
+    Rows,
+    SqlStatement,
+    Value,
+    WriteGuard,
+)
+from nekro_core.store.messages import MessageRepository, unique_id_in, unique_id_of
 from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.store.pending_seq import final_seq
+from nekro_core.store.recent_records import NOTHING_CHANGED
 from nekro_core.store.values import DeliveryRow
 
 _INSERT = InsertStatement(
@@ -26,12 +35,14 @@ _INSERT = InsertStatement(
         "changed",
     ),
 )
+_HAS = "EXISTS (SELECT 1 FROM messages o WHERE o.instance = ? AND o.unique_id = ?"
+"""The beginning of the condition that an account has a message with this unique id."""
 _SELECT = f"SELECT {', '.join(f'd.{c}' for c in _INSERT.columns)} FROM deliveries d"
 
 
 class DeliveryRepository:
-    """Stores a row for each platform call. The row's state is committed before and after the
-    call."""
+    """Stores a row for each platform call. The row's state is committed before and after the call.
+    Times are seconds since 1970."""
 
     def __init__(
         self, database: Database, messages: MessageRepository, *, clock: Callable[[], float]
@@ -48,23 +59,48 @@ class DeliveryRepository:
         before: Sequence[SqlStatement] = (),
         stored: Callable[[], None] = lambda: None,
         failed: Callable[[], None] = lambda: None,
+        replaces: DeliveryRow | None = None,
     ) -> Awaitable[list[Rows]]:
         """Store the calls of one message, and their records in the chat's history, in one
         transaction. Then ``stored`` or ``failed`` is called. If this method is called several
-        times, the callbacks run in the order of the calls."""
+        times, the callbacks run in the order of the calls.
+
+        If ``replaces`` is given, this row and its record are deleted in the same transaction. If
+        the row is not ``pending`` any more, nothing is stored, and awaiting the result raises
+        `GuardFailed`."""
+        guards: list[WriteGuard] = []
+        if replaces is not None:
+            values = (replaces.delivery_id, DeliveryState.PENDING.value)
+            gone = (
+                "DELETE FROM deliveries WHERE delivery_id = ? AND state = ? RETURNING delivery_id"
+            )
+            guards.append(WriteGuard(SqlStatement(gone, values)))
+            before = [
+                *before,
+                SqlStatement("DELETE FROM messages WHERE seq = ?", (replaces.record_seq,)),
+            ]
         statements: list[SqlStatement] = [*before]
         statements += [SqlStatement(_INSERT, _values(row)) for row in rows]
         statements += [self._messages.insert_statement(record, None) for record in records]
 
         def committed(_: list[Rows]) -> None:
+            if replaces is not None:
+                self._messages.changed(replaces.chat_key, shrunk=True)
             for record in records:
-                self._messages.changed(record.chat_key, added=final_seq(record.seq))
+                seq = final_seq(record.seq)
+                self._messages.changed(record.chat_key, added=seq, first=seq)
             stored()
 
-        return self._database.write(*statements, committed=committed, failed=failed)
+        return self._database.write(*statements, guards=guards, committed=committed, failed=failed)
 
     def mark(
-        self, row: DeliveryRow, state: DeliveryState, *, message_id: str = "", reason: str = ""
+        self,
+        row: DeliveryRow,
+        state: DeliveryState,
+        *,
+        message_id: str = "",
+        reason: str = "",
+        only_from: Collection[DeliveryState] = (),
     ) -> Awaitable[list[Rows]]:
         """Write a new state into the row and into the record in the chat's history.
 
@@ -72,45 +108,104 @@ class DeliveryRepository:
         back as an echo. If the echo arrives later, it has the same id and is recognized as a
         duplicate. If it arrived before the platform's answer, the echo is marked as recalled. So
         the message is shown once.
+
+        A row that is ``sent`` stays ``sent``: in a cluster, a gateway stores that a message was
+        sent, and the worker that did not get the gateway's answer must not change that. If
+        ``only_from`` is given, a row whose state is none of these stays as it is: another process
+        or an operator may have changed it since it was read. Use `is_marked` to learn from the
+        result whether the state was written.
         """
+        if only_from:
+            names = ", ".join(f"'{each.value}'" for each in only_from)
+            condition = f" AND state IN ({names})"
+        elif state is not DeliveryState.SENT:
+            condition = f" AND state <> '{DeliveryState.SENT.value}'"
+        else:
+            # The condition is not needed to write `sent`. Without it, the usual case costs no more.
+            condition = ""
         statements: list[SqlStatement] = [
             SqlStatement(
                 "UPDATE deliveries SET state = ?, message_id = ?, reason = ?, changed = ? "
-                "WHERE delivery_id = ?",
+                f"WHERE delivery_id = ?{condition} RETURNING delivery_id",
                 (state.value, message_id, reason, self._clock(), row.delivery_id),
             )
         ]
         if row.record_seq and message_id:
             unique, instance = unique_id_of(message_id), row.chat_key.instance
+            in_chat = unique_id_in(row.chat_key, message_id)
             statements += [
                 SqlStatement(
                     "UPDATE messages SET unique_id = NULL, recalled = ? WHERE instance = ? "
-                    "AND unique_id = ? AND author = 'bot' AND run_id = '' AND seq > ?",
-                    (True, instance, unique, row.record_seq),
+                    "AND unique_id IN (?, ?) AND author = 'bot' AND run_id = '' AND seq > ?",
+                    (True, instance, unique, in_chat, row.record_seq),
                 ),
                 SqlStatement(
-                    # If another message has the new id, keep the old unique id. The write must
-                    # succeed even if a platform gives the same id to two messages.
-                    "UPDATE messages SET state = ?, message_id = ?, unique_id = CASE WHEN EXISTS "
-                    "(SELECT 1 FROM messages o WHERE o.instance = ? AND o.unique_id = ?) "
-                    "THEN unique_id ELSE ? END WHERE seq = ?",
-                    (state.value, message_id, instance, unique, unique, row.record_seq),
+                    # If a message of another chat has the new id, use the id for this chat, as the
+                    # inbox does. If a message of this chat has it, keep the old unique id. The
+                    # write must succeed even if a platform gives the same id to two messages.
+                    "UPDATE messages SET state = ?, message_id = ?, unique_id = CASE "
+                    f"WHEN {_HAS} AND o.chat_key <> ?) AND NOT {_HAS}) THEN ? "
+                    f"WHEN {_HAS}) THEN unique_id ELSE ? END WHERE seq = ?{condition}",
+                    (
+                        state.value,
+                        message_id,
+                        *(instance, unique, str(row.chat_key)),
+                        *(instance, in_chat, in_chat),
+                        *(instance, unique, unique),
+                        row.record_seq,
+                    ),
                 ),
             ]
         elif row.record_seq:
             statements.append(
                 SqlStatement(
-                    "UPDATE messages SET state = ? WHERE seq = ?", (state.value, row.record_seq)
+                    f"UPDATE messages SET state = ? WHERE seq = ?{condition}",
+                    (state.value, row.record_seq),
                 )
             )
+        first = row.record_seq or NOTHING_CHANGED
         return self._database.write(
-            *statements, committed=lambda _: self._messages.changed(row.chat_key)
+            *statements, committed=lambda _: self._messages.changed(row.chat_key, first=first)
         )
 
+    async def begin_call(
+        self, delivery_id: str, chat_key: ChatKey, states: Collection[DeliveryState]
+    ) -> DeliveryRow | None:
+        """Write the state ``sending`` if the row is one of this chat and has one of ``states``, and
+        return the row. Returns None, and writes nothing, otherwise. This is one transaction, so
+        that no other process can change the row between the check and the write."""
+        columns = ", ".join(_INSERT.columns)
+        marks = ", ".join("?" * len(states))
+
+        def committed(results: list[Rows]) -> None:
+            for row in results[0]:
+                self._messages.changed(chat_key, first=row["record_seq"] or NOTHING_CHANGED)
+
+        sending, sent = DeliveryState.SENDING.value, DeliveryState.SENT.value
+        found, _ = await self._database.write(
+            SqlStatement(
+                "UPDATE deliveries SET state = ?, message_id = '', reason = '', changed = ? "
+                f"WHERE delivery_id = ? AND chat_key = ? AND state IN ({marks}) "
+                f"RETURNING {columns}",
+                (
+                    *(sending, self._clock(), delivery_id, str(chat_key)),
+                    *(state.value for state in states),
+                ),
+            ),
+            SqlStatement(
+                # Usually the record has this state already: the worker of the chat wrote it.
+                "UPDATE messages SET state = ? WHERE seq = (SELECT record_seq FROM deliveries "
+                "WHERE delivery_id = ? AND chat_key = ? AND state = ?) AND state NOT IN (?, ?)",
+                (sending, delivery_id, str(chat_key), sending, sending, sent),
+            ),
+            committed=committed,
+        )
+        return self._row(found[0]) if found else None
+
     async def get(self, delivery_id: str) -> DeliveryRow | None:
-        """Get one row."""
+        """Get one row; None if there is no such row."""
         rows = await self._database.read(f"{_SELECT} WHERE d.delivery_id = ?", delivery_id)
-        return _row(rows[0]) if rows else None
+        return self._row(rows[0]) if rows else None
 
     async def in_state(
         self, *states: DeliveryState, chats: ChatScope = every_chat
@@ -121,7 +216,7 @@ class DeliveryRepository:
         rows = await self._database.read(
             f"{_SELECT} WHERE d.state IN ({marks}) ORDER BY d.id", *(s.value for s in states)
         )
-        return [found for found in map(_row, rows) if chats(found.chat_key)]
+        return [found for found in map(self._row, rows) if chats(found.chat_key)]
 
     async def undecided(self, *, since: float, chats: ChatScope = every_chat) -> list[DeliveryRow]:
         """Get, of some chats, the ``pending`` rows, and the ``unknown`` rows that were created at
@@ -144,7 +239,7 @@ class DeliveryRepository:
             DeliveryState.UNKNOWN.value,
             DeliveryState.SENT.value,
         )
-        return [found for found in map(_row, rows) if chats(found.chat_key)]
+        return [found for found in map(self._row, rows) if chats(found.chat_key)]
 
     async def newest(
         self,
@@ -176,7 +271,7 @@ class DeliveryRepository:
             *(value for state in states for value in (state.value, *more, limit)),
             limit,
         )
-        return [_row(row) for row in rows]
+        return [self._row(row) for row in rows]
 
     async def count(self, *states: DeliveryState, most: int = 1000) -> int:
         """Count the rows in any of these states. At most ``most`` rows are counted, so that the
@@ -201,19 +296,25 @@ class DeliveryRepository:
         return [(row["seq"], row["message_id"]) for row in rows]
 
     async def renew(self, row: DeliveryRow, reason: str) -> DeliveryRow:
-        """Make a row ``pending`` again, as if the call were requested now. Returns the new row."""
+        """Make a row ``pending`` again, as if the call were requested now. Returns the new row.
+
+        Raises `GuardFailed`, and writes nothing, if the row does not have the state of ``row`` any
+        more. Otherwise a message whose late outcome is ``sent`` would be sent again."""
         now = self._clock()
+        renewed = SqlStatement(
+            "UPDATE deliveries SET state = ?, message_id = '', reason = ?, created = ?, "
+            "changed = ? WHERE delivery_id = ? AND state = ? RETURNING delivery_id",
+            (DeliveryState.PENDING.value, reason, now, now, row.delivery_id, row.state.value),
+        )
         await self._database.write(
-            SqlStatement(
-                "UPDATE deliveries SET state = ?, message_id = '', reason = ?, created = ?, "
-                "changed = ? WHERE delivery_id = ?",
-                (DeliveryState.PENDING.value, reason, now, now, row.delivery_id),
-            ),
             SqlStatement(
                 "UPDATE messages SET state = ? WHERE seq = ?",
                 (DeliveryState.PENDING.value, row.record_seq),
             ),
-            committed=lambda _: self._messages.changed(row.chat_key),
+            guards=[WriteGuard(renewed)],
+            committed=lambda _: self._messages.changed(
+                row.chat_key, first=row.record_seq or NOTHING_CHANGED
+            ),
         )
         return replace(
             row,
@@ -227,7 +328,7 @@ class DeliveryRepository:
     async def of_run(self, run_id: str) -> list[DeliveryRow]:
         """Get the rows of a run, in order."""
         rows = await self._database.read(f"{_SELECT} WHERE d.run_id = ? ORDER BY d.id", run_id)
-        return [_row(row) for row in rows]
+        return [self._row(row) for row in rows]
 
     async def of_turn(self, turn_id: int) -> list[DeliveryRow]:
         """Get the rows of all runs of a turn, in order."""
@@ -235,7 +336,28 @@ class DeliveryRepository:
             f"{_SELECT} JOIN runs r ON r.run_id = d.run_id WHERE r.turn_id = ? ORDER BY d.id",
             turn_id,
         )
-        return [_row(row) for row in rows]
+        return [self._row(row) for row in rows]
+
+    def _row(self, row: Row) -> DeliveryRow:
+        return DeliveryRow(
+            delivery_id=row["delivery_id"],
+            chat_key=ChatKey.parse(row["chat_key"]),
+            run_id=row["run_id"],
+            position=row["position"],
+            segments=self._messages.media_paths.here(decode_segments(row["segments"])),
+            state=DeliveryState(row["state"]),
+            message_id=row["message_id"],
+            reason=row["reason"],
+            record_seq=row["record_seq"],
+            created=row["created"],
+            changed=row["changed"],
+        )
+
+
+def is_marked(written: Sequence[Rows]) -> bool:
+    """Return from the result of `DeliveryRepository.mark` whether the state was written. It was not
+    if the row is ``sent`` already, has none of the states of ``only_from``, or is not there."""
+    return bool(written[0])
 
 
 def _values(row: DeliveryRow) -> tuple[str | int | float, ...]:
@@ -251,20 +373,4 @@ def _values(row: DeliveryRow) -> tuple[str | int | float, ...]:
         row.record_seq,
         row.created,
         row.changed,
-    )
-
-
-def _row(row: Row) -> DeliveryRow:
-    return DeliveryRow(
-        delivery_id=row["delivery_id"],
-        chat_key=ChatKey.parse(row["chat_key"]),
-        run_id=row["run_id"],
-        position=row["position"],
-        segments=decode_segments(row["segments"]),
-        state=DeliveryState(row["state"]),
-        message_id=row["message_id"],
-        reason=row["reason"],
-        record_seq=row["record_seq"],
-        created=row["created"],
-        changed=row["changed"],
     )

@@ -17,7 +17,8 @@ Bound = tuple[str, tuple[Value, ...]]
 
 
 Required = Mapping[int, int]
-"""For the position of a statement in its transaction: how many rows the statement must return."""
+"""Maps the position of a statement in its transaction, from 0, to the number of rows that the
+statement must return."""
 NOTHING_REQUIRED: Required = MappingProxyType({})
 
 

@@ -24,7 +24,8 @@ _PASSWORD = re.compile(r"(?<=:)[^:@/\s]+(?=@)")
 async def open_engine(
     url: str, settings: StoreSettings, clock: Callable[[], float]
 ) -> AsyncIterator[DatabaseEngine]:
-    """Open the engine of a Tortoise URL. Raises the errors of `Store.open`."""
+    """Open the engine of a URL, which has the form of Tortoise ORM's URLs. Raises the errors of
+    `Store.open`."""
     if url.startswith("sqlite:"):
         if settings.node:
             raise StoreUnavailable(
@@ -86,8 +87,30 @@ async def _postgres(
             # need it.
             from nekro_core.store.migrate import configuration, upgrade_server  # noqa: PLC0415
 
-            await upgrade_server(configuration(_POSTGRES, credentials))
+            no_others = engine.require_no_others if engine.shared else None
+            await upgrade_server(configuration(_POSTGRES, credentials), no_others)
         yield engine
+
+
+def own_databases_query(prefix: str) -> str:
+    """Return a query for PostgreSQL. Its one value is the list of the databases of the present user
+    whose names begin with ``prefix``; null if there are none. Raises `ValueError` if the prefix has
+    other characters than lower-case letters, digits and underscores."""
+    if not re.fullmatch("[a-z0-9_]+", prefix):
+        raise ValueError(f"{prefix!r} is no beginning of a database's name: [a-z0-9_] was expected")
+    return (
+        "SELECT array_agg(datname::text) FROM pg_database WHERE "
+        f"pg_get_userbyid(datdba) = current_user AND starts_with(datname, '{prefix}')"
+    )
+
+
+def connections_query(database: str) -> str:
+    """Return a query for PostgreSQL. Its one value is the number of connections to a database.
+    Raises `ValueError` if the name has other characters than lower-case letters, digits and
+    underscores."""
+    if not re.fullmatch("[a-z0-9_]+", database):
+        raise ValueError(f"{database!r} is no name of a database: [a-z0-9_] was expected")
+    return f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{database}'"
 
 
 def _parse(url: str) -> dict[str, Any]:

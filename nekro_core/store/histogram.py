@@ -15,12 +15,13 @@ _LAST = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencySummary:
-    """A summary of latencies, in seconds. ``p50`` and ``p95`` are at most 10 % off.
+    """A summary of latencies. Its latencies are in seconds. ``p50`` and ``p95`` are at most 10 %
+    off.
 
     Attributes:
         number: How many latencies there were.
-        p50: The median; 0 if there were none.
-        p95: The 95th percentile; 0 if there were none.
+        p50: The median; 0 if there were no latencies.
+        p95: The 95th percentile; 0 if there were no latencies.
     """
 
     number: int = 0
@@ -29,7 +30,8 @@ class LatencySummary:
 
 
 def bucket_of(seconds: float) -> int:
-    """Return the number of the bucket that counts a latency."""
+    """Return the number of the bucket that counts a latency: 0 for the shortest latencies, `_LAST`
+    for the longest."""
     if not seconds > _SHORTEST_S:
         return 0
     return min(round(math.log(seconds / _SHORTEST_S, _GROWTH)), _LAST)
@@ -44,7 +46,7 @@ def summary_of(buckets: Mapping[int, int]) -> LatencySummary:
 
 
 def seconds_of(bucket: int) -> float:
-    """Return the latency for which a bucket stands."""
+    """Return the latency, in seconds, for which a bucket stands: the middle of the bucket."""
     return _SHORTEST_S * float(_GROWTH**bucket)
 
 

@@ -15,7 +15,8 @@ class KeptRows:
             because of their age.
         since: The time of the oldest stored message, in seconds since 1970; 0 if there is none.
         turns: How many turns are stored.
-        turns_since: The time at which the oldest stored turn began; 0 if there is none.
+        turns_since: The time at which the oldest stored turn began, in seconds since 1970; 0 if
+            there is none.
         prompt_parts: How many texts and pictures of prompts are stored in addition to the messages.
         prompt_bytes: The stored size of these texts and pictures, in bytes.
         plugin_values: How many values plugins have stored for the chat.

@@ -137,7 +137,7 @@ class KnowledgeIndex:
         return self._database
 
     def files(self, scopes: Collection[str] | None = None) -> list[KnownFile]:
-        """List the documents of these scopes, or of all scopes."""
+        """List the documents of these scopes, or of all scopes (None)."""
         with self._lock:
             rows = self._open_database.execute(
                 "SELECT scope, path, modified, size, problem, cut, "
@@ -159,7 +159,8 @@ class KnowledgeIndex:
         ]
 
     def put(self, file: KnownFile, pieces: Iterable[IndexedPiece], *, name_words: str = "") -> None:
-        """Store a document with its pieces. The earlier pieces of the document are deleted."""
+        """Store a document with its pieces. ``name_words`` has the words of the file's name, in the
+        form of `IndexedPiece.words`. The earlier pieces of the document are deleted."""
         with self._lock:
             database = self._open_database
             database.execute("BEGIN")

@@ -4,7 +4,8 @@ notes, and about which people the bot must remember nothing."""
 from dataclasses import dataclass
 
 from nekro_core.chat import ChatKey
-from nekro_core.store.database import Database, SqlStatement, upsert
+from nekro_core.store.changes import ChangeTopic, announcement
+from nekro_core.store.database import Database, Row, SqlStatement, upsert
 
 MAX_LINKED = 50
 """Maximum number of chats that share their notes. Each prompt reads the notes of all of them."""
@@ -28,7 +29,7 @@ class MemoryProgress:
 
 class MemoryChatRepository:
     """The rows of ``memory_chats`` and ``memory_off``. There are few rows, which are read into
-    memory when the bot starts."""
+    memory when the bot starts, and when another process has changed them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -36,13 +37,14 @@ class MemoryChatRepository:
     async def all(self) -> dict[ChatKey, MemoryProgress]:
         """Get the rows of all chats."""
         rows = await self._database.read("SELECT * FROM memory_chats WHERE chat_key <> ?", _ALL)
-        return {
-            ChatKey.parse(row["chat_key"]): MemoryProgress(
-                drawn_through=int(row["drawn_through"]),
-                link=row["link"],
-            )
-            for row in rows
-        }
+        return {ChatKey.parse(row["chat_key"]): _progress_of(row) for row in rows}
+
+    async def get(self, chat_key: ChatKey) -> MemoryProgress | None:
+        """Get the row of a chat; None if there is none."""
+        rows = await self._database.read(
+            "SELECT * FROM memory_chats WHERE chat_key = ?", str(chat_key)
+        )
+        return _progress_of(rows[0]) if rows else None
 
     async def begin(self, newest_seq: int) -> int:
         """Return the number of the newest record from before the memory existed. The first call
@@ -59,18 +61,24 @@ class MemoryChatRepository:
         )
         return int(row["drawn_through"])
 
-    async def put(self, chat_key: ChatKey, progress: MemoryProgress) -> None:
-        """Store the row of a chat."""
+    async def set_drawn(self, chat_key: ChatKey, through: int) -> None:
+        """Store that notes were made from the records of a chat up to this number. If a higher
+        number is stored already, nothing changes."""
         await self._database.write(
-            upsert(
-                "memory_chats",
-                {
-                    "chat_key": str(chat_key),
-                    "drawn_through": progress.drawn_through,
-                    "link": progress.link,
-                },
-                key=("chat_key",),
-            )
+            SqlStatement(
+                "INSERT INTO memory_chats (chat_key, drawn_through) VALUES (?, ?) "
+                "ON CONFLICT (chat_key) DO UPDATE SET drawn_through = excluded.drawn_through "
+                "WHERE excluded.drawn_through > memory_chats.drawn_through",
+                (str(chat_key), through),
+            ),
+            *self._told(chat_key),
+        )
+
+    async def set_link(self, chat_key: ChatKey, name: str) -> None:
+        """Store the name of a chat's link. An empty name removes the link."""
+        await self._database.write(
+            upsert("memory_chats", {"chat_key": str(chat_key), "link": name}, key=("chat_key",)),
+            *self._told(chat_key),
         )
 
     async def off(self) -> set[str]:
@@ -84,4 +92,12 @@ class MemoryChatRepository:
             statement = upsert("memory_off", {"digest": digest, "since": now}, key=("digest",))
         else:
             statement = SqlStatement("DELETE FROM memory_off WHERE digest = ?", (digest,))
-        await self._database.write(statement)
+        told = announcement(self._database, ChangeTopic.MEMORY_OFF)
+        await self._database.write(statement, *told)
+
+    def _told(self, chat_key: ChatKey) -> list[SqlStatement]:
+        return announcement(self._database, ChangeTopic.MEMORY_CHATS, str(chat_key))
+
+
+def _progress_of(row: Row) -> MemoryProgress:
+    return MemoryProgress(drawn_through=int(row["drawn_through"]), link=row["link"])

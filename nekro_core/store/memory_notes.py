@@ -16,7 +16,7 @@ _SLICE = 200
 """Number of notes that one write deletes."""
 MAX_READ = 2_000
 """Maximum number of notes that one query returns. A chat has at most 500 notes, and at most 50
-chats can share their notes."""
+chats can share their notes. Of more notes, the oldest are left out."""
 
 
 class NoteKind(StrEnum):
@@ -46,17 +46,19 @@ class NoteRow:
     Attributes:
         note_id: The number of the note; 0 before it is stored.
         chat_key: The chat in which it was said.
-        about_id: The person that the note is about; empty if it is about the chat.
+        about_id: The platform's id of the person that the note is about; empty if it is about the
+            chat.
         about_name: The name of that person at that time.
-        said_by: The person who said it; empty if no person of the chat said it.
+        said_by: The platform's id of the person who said it; empty if no person of the chat said
+            it.
         kind: Whether it is a fact, a wish or a decision.
         origin: Who made it.
         text: The note.
-        source_seq: The record that it comes from; 0 if there is none.
+        source_seq: The sequence number of the record that it comes from; 0 if there is none.
         since: Since when the note is true, in seconds since 1970.
         until: Until when the note was true, in seconds since 1970; 0 while it is true.
-        replaced_by: The note that corrected it; 0 if there is none.
-        changed: When it was stored or changed.
+        replaced_by: The number of the note that corrected it; 0 if there is none.
+        changed: When it was stored or last changed, in seconds since 1970.
     """
 
     chat_key: ChatKey
@@ -103,10 +105,14 @@ class RecordRange:
 
 
 class NoteRepository:
-    """The notes of all chats."""
+    """The notes of all chats. Times are seconds since 1970."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def changes(self) -> int:
+        """See `Database.changes_of`: the number for the notes of all chats."""
+        return self._database.changes_of("memory_notes")
 
     async def add(
         self,
@@ -115,8 +121,9 @@ class NoteRepository:
         replaces: Collection[int] = (),
         read: RecordRange | None = None,
     ) -> int:
-        """Store a note, and end the notes that it replaces. Returns its number; 0 if one of the
-        records in ``read`` is gone. Raises `StoreError`."""
+        """Store a note, and end the notes that it replaces, in one transaction. Returns the number
+        of the note; 0 if one of the records in ``read`` is gone: then no note is ended. Raises
+        `StoreError`."""
         columns = {
             "chat_key": (str(note.chat_key), "TEXT"),
             "about_id": (note.about_id, "TEXT"),
@@ -140,31 +147,45 @@ class NoteRepository:
             "RETURNING id",
             (*(value for value, _ in columns.values()), *values),
         )
-        (rows,) = await self._database.write(insert)
-        if not rows:
-            return 0
-        new = int(rows[0]["id"])
+        statements = [insert]
         if replaces:
-            await self.end(replaces, chat_key=note.chat_key, until=note.since, replaced_by=new)
-        return new
+            theirs, numbers = _in_numbers("id", replaces)
+            # The note that was just inserted is the newest with this text.
+            statements.append(
+                SqlStatement(
+                    "UPDATE memory_notes SET until = ?, changed = ?, replaced_by = "
+                    "(SELECT MAX(n.id) FROM memory_notes n WHERE n.chat_key = ? AND n.text = ?) "
+                    f"WHERE {theirs} AND until = 0 AND chat_key = ? AND {still}",
+                    (
+                        *(note.since, note.changed, str(note.chat_key), note.text),
+                        *numbers,
+                        str(note.chat_key),
+                        *values,
+                    ),
+                )
+            )
+        rows, *_ = await self._database.write(*statements)
+        return int(rows[0]["id"]) if rows else 0
 
     async def end(
-        self, notes: Collection[int], *, chat_key: ChatKey, until: float, replaced_by: int = 0
+        self, notes: Collection[int], *, chat_key: ChatKey, until: float, changed: float
     ) -> None:
-        """Store that notes of a chat are no longer true since ``until``."""
+        """Store that notes of a chat were true only until ``until``. Notes that had ended before
+        are not changed."""
         theirs, values = _in_numbers("id", notes)
         await self._database.write(
             SqlStatement(
-                f"UPDATE memory_notes SET until = ?, replaced_by = ?, changed = ? WHERE {theirs} "
+                f"UPDATE memory_notes SET until = ?, changed = ? WHERE {theirs} "
                 "AND until = 0 AND chat_key = ?",
-                (until, replaced_by, until, *values, str(chat_key)),
+                (until, changed, *values, str(chat_key)),
             )
         )
 
     async def rewrite(
         self, note_id: int, *, text: str, said_by: str, until: float, changed: float
     ) -> None:
-        """Replace the text of a note, its author, and the time until which it is true."""
+        """Replace the text of a note, its author, the time until which it was true (0 if it is
+        true), and the time of its last change."""
         sql = "UPDATE memory_notes SET text = ?, said_by = ?, until = ?, changed = ? WHERE id = ?"
         await self._database.write(SqlStatement(sql, (text, said_by, until, changed, note_id)))
 
@@ -177,7 +198,7 @@ class NoteRepository:
             )
 
     async def get(self, note_id: int, chats: Collection[ChatKey]) -> NoteRow | None:
-        """Get a note if it belongs to one of these chats."""
+        """Get a note if it belongs to one of these chats; otherwise None."""
         there, values = _in_chats(chats)
         rows = await self._database.read(
             f"SELECT * FROM memory_notes WHERE id = ? AND {there}", note_id, *values
@@ -201,6 +222,8 @@ class NoteRepository:
             limit: The largest number of notes.
         """
         if not chats or (about is not None and not about):
+            return []
+        if not await self._database.may_have_rows("memory_notes"):
             return []
         there, values = _in_chats(chats)
         where = [there]

@@ -31,15 +31,15 @@ class SummaryRow:
         summary_id: The number of the summary; 0 before it is stored.
         chat_key: The chat.
         level: 1 for a summary of records, 2 for a summary of summaries.
-        from_seq: The first record that it summarizes.
-        through_seq: The last record that it summarizes.
+        from_seq: The sequence number of the first record that it summarizes.
+        through_seq: The sequence number of the last record that it summarizes.
         records: How many records it summarizes.
         recalled: How many records of its range had been recalled when it was made.
         text: The summary; empty unless its state is ``made``.
         state: Whether it was made.
         begun: The time of the first record, in seconds since 1970.
-        ended: The time of the last record.
-        made: When it was made.
+        ended: The time of the last record, in seconds since 1970.
+        made: When the summary was made, in seconds since 1970.
     """
 
     chat_key: ChatKey
@@ -57,10 +57,18 @@ class SummaryRow:
 
 
 class SummaryRepository:
-    """The summaries of all chats."""
+    """The summaries of all chats. Times are seconds since 1970."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+
+    def changes(self) -> int:
+        """See `Database.changes_of`: the number for the summaries of all chats."""
+        return self._database.changes_of("memory_summaries")
+
+    async def may_exist(self) -> bool:
+        """Return False if it is certain that no chat has a summary. Raises `StoreUnavailable`."""
+        return await self._database.may_have_rows("memory_summaries")
 
     async def put(
         self,
@@ -198,7 +206,8 @@ class SummaryRepository:
         return int(row["number"])
 
     async def newest_through(self, chat_key: ChatKey) -> int:
-        """Get the number of the newest record that a summary includes; 0 if there is none."""
+        """Get the number of the newest record that a summary of level 1 includes; 0 if there is
+        none."""
         (row,) = await self._database.read(
             "SELECT COALESCE(MAX(through_seq), 0) AS newest FROM memory_summaries "
             "WHERE chat_key = ? AND level = ?",
@@ -220,7 +229,7 @@ class SummaryRepository:
         return int(row["number"])
 
     async def newest_reset(self, chat_key: ChatKey, *, after: int, before: int) -> int:
-        """Get the number of the newest record between ``after`` and ``before`` at which the
+        """Get the number of the newest record after ``after`` and before ``before`` at which the
         conversation was reset; 0 if there is none. The method reads all records of this range."""
         (row,) = await self._database.read(
             "SELECT COALESCE(MAX(seq), 0) AS newest FROM messages WHERE chat_key = ? AND seq > ? "
@@ -234,7 +243,7 @@ class SummaryRepository:
         return int(row["newest"])
 
     async def count_records(self, chat_key: ChatKey, *, after: int, before: int, limit: int) -> int:
-        """Count the records between ``after`` and ``before``. Counting stops at ``limit``."""
+        """Count the records after ``after`` and before ``before``. Counting stops at ``limit``."""
         (row,) = await self._database.read(
             "SELECT COUNT(*) AS number FROM (SELECT 1 FROM messages WHERE chat_key = ? "
             "AND seq > ? AND seq < ? LIMIT ?) AS counted",

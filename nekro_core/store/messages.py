@@ -1,9 +1,10 @@
 """Reads and writes the chats' history."""
 
 import hashlib
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from operator import itemgetter
 
 import msgspec
@@ -30,7 +31,9 @@ from nekro_core.store.database import (
 )
 from nekro_core.store.decisions import DecisionReason, MessageDecision, decided_statement
 from nekro_core.store.limits import MAX_ID
+from nekro_core.store.media_paths import MediaPaths
 from nekro_core.store.pending_seq import PendingSeq, final_seq
+from nekro_core.store.recent_records import NOTHING_CHANGED, RecentRecords
 
 INSERT = InsertStatement(
     "messages",
@@ -60,6 +63,10 @@ _CLAIM = 1000
 """The PostgreSQL sequence is set this many numbers ahead, so that it is written rarely. After a
 restart, the bot continues above the sequence's number and skips the numbers that were not used."""
 
+_ADDED = 32
+"""For each chat, the numbers of this many newest records are remembered."""
+_ADDED_CHATS = 1_000
+"""Maximum number of chats for which these numbers are remembered."""
 ABOVE_ALL = 2**62
 """A number that is higher than the number of any record. It is needed if several processes share
 the database: then there may be records with higher numbers than this process knows."""
@@ -76,6 +83,8 @@ class MessageRepository:
     """The records of all chats, in the order in which they arrived."""
 
     def __init__(self, database: Database, *, last_seq: int) -> None:
+        self.media_paths = MediaPaths()
+        """Translates the paths of media in the records that are read."""
         self._database = database
         self._last_seq = last_seq
         self._claimed = last_seq
@@ -83,8 +92,14 @@ class MessageRepository:
         self._changes: Counter[ChatKey] = Counter()
         self._newest: dict[ChatKey, int] = {}
         self._newest_read = False
+        self._looked_to: int | None = None
         self._shrunk: set[ChatKey] = set()
         self._arrived: Counter[ChatKey] = Counter()
+        self._removed = 0
+        self._added: OrderedDict[ChatKey, tuple[int, ...]] = OrderedDict()
+        self._recent = RecentRecords(
+            lambda chat_key, limit, since: self.newest(chat_key, limit, since=since)
+        )
 
     @property
     def last_seq(self) -> int:
@@ -106,25 +121,48 @@ class MessageRepository:
         self._last_seq = max(self._last_seq, row["seq"])
         return self._last_seq
 
+    def record_of(self, row: Row) -> Record:
+        """Return the record that a row holds, with the paths that its media have in this
+        process."""
+        return record_of(row, self.media_paths)
+
     def changes(self, chat_key: ChatKey) -> int:
         """Return how many writes to a chat's history were committed since the process started. Call
         this before a read. While the number stays the same, the result of the read is current."""
         return self._changes[chat_key]
 
-    def changed(self, chat_key: ChatKey, *, added: int = 0, shrunk: bool = False) -> None:
+    @property
+    def removals(self) -> int:
+        """The number of changes after which a record of any age may be missing or different, in any
+        chat. If other processes share the database, their changes are not counted."""
+        return self._removed
+
+    @property
+    def shared(self) -> bool:
+        """Whether other processes share the database."""
+        return self._database.shared
+
+    def changed(
+        self, chat_key: ChatKey, *, added: int = 0, first: int = 0, shrunk: bool = False
+    ) -> None:
         """Count a change of the history. All code that writes to the history must call this after
         its commit. If several processes share the database, a process must also call this when
         another process tells it of a change.
 
         Args:
             chat_key: The chat.
-            added: The number of a record that was added.
+            added: The number of a record that was added; 0 if none was added.
+            first: The lowest number of the records that were added, changed or deleted; 0 if any
+                record may be among them; `NOTHING_CHANGED` if there is none.
             shrunk: Whether the newest record may have been deleted.
         """
         self._changes[chat_key] += 1
+        self._removed += first == 0
+        self._recent.note_change(chat_key, first)
         self._last_seq = max(self._last_seq, added)
         if added:
             self._arrived[chat_key] += 1
+            self._note_added(chat_key, added)
         if added > self._newest.get(chat_key, 0):
             self._newest.pop(chat_key, None)
             # The chat is put at the end, so that the chats are in the order of the numbers of their
@@ -132,6 +170,24 @@ class MessageRepository:
             self._newest[chat_key] = added
         if shrunk:
             self._shrunk.add(chat_key)
+
+    def _note_added(self, chat_key: ChatKey, seq: int) -> None:
+        known = self._added.pop(chat_key, ())
+        if known and known[-1] >= seq:
+            # The record was committed after one with a higher number, so it lies between known
+            # ones.
+            self._added[chat_key] = known[-1:]
+        else:
+            self._added[chat_key] = (*known[1 - _ADDED :], seq)
+        if len(self._added) > _ADDED_CHATS:
+            self._added.popitem(last=False)
+
+    def comes_next(self, chat_key: ChatKey, earlier: int, later: int) -> bool:
+        """Return True if it is certain, without a read of the database, that the chat has no record
+        between these two records. ``earlier`` and ``later`` are the numbers of the records."""
+        known, wanted = self._added.get(chat_key, ()), (earlier, later)
+        # Nearly always the two newest records are asked for.
+        return not self._database.shared and (known[-2:] == wanted or wanted in pairwise(known))
 
     def take_arrived(self) -> Counter[ChatKey]:
         """Return how many records each chat got since the last call. Only the indexer of the search
@@ -147,7 +203,7 @@ class MessageRepository:
         if not self._newest_read:
             rows = await self._database.read(f"SELECT chat_key, ({newest}) AS newest FROM chats c")
             for row in rows:
-                key = _key_of(row["chat_key"])
+                key = chat_key_of(row["chat_key"])
                 # A record may have been added while the rows were read.
                 self._newest[key] = max(row["newest"] or 0, self._newest.get(key, 0))
             self._newest = dict(sorted(self._newest.items(), key=itemgetter(1)))
@@ -159,6 +215,31 @@ class MessageRepository:
             )
             self._newest[key] = (rows[0]["newest"] or 0) if rows else 0
         return self._newest
+
+    async def read_newer(self) -> None:
+        """Read which chats have records that other processes have stored since the last call, so
+        that `newest_seqs` has their numbers. A process that shows the chats of all processes calls
+        it again and again."""
+        if self._looked_to is None:
+            self._looked_to = await self.newest_seq()
+        await self.newest_seqs()
+        rows = await self._database.read(
+            "SELECT chat_key, MAX(seq) AS newest FROM messages WHERE seq > ? GROUP BY chat_key",
+            self._looked_to,
+        )
+        for row in sorted(rows, key=itemgetter("newest")):
+            key = chat_key_of(row["chat_key"])
+            if row["newest"] > self._newest.get(key, 0):
+                self.changed(key)
+                self._newest.pop(key, None)
+                self._newest[key] = row["newest"]
+            self._looked_to = max(self._looked_to, row["newest"])
+
+    async def forget_newest(self, _: str = "") -> None:
+        """Let `newest_seqs` read the database again, because another process has deleted
+        records."""
+        self._newest_read = False
+        self._newest.clear()
 
     def skip_to(self, seq: int) -> None:
         """From now on, use only numbers above ``seq``."""
@@ -204,7 +285,10 @@ class MessageRepository:
 
         def committed(results: list[Rows]) -> None:
             final = with_final_seq(record)
-            self.changed(record.chat_key, added=final.seq if results[-1] else 0)
+            if results[-1]:
+                self.changed(record.chat_key, added=final.seq, first=final.seq)
+            else:
+                self.changed(record.chat_key, first=NOTHING_CHANGED)
             if stored is not None and results[-1]:
                 stored(final)
 
@@ -237,7 +321,8 @@ class MessageRepository:
         return SqlStatement(INSERT, values)
 
     async def after(self, chat_key: ChatKey | None, seq: int, limit: int) -> list[Record]:
-        """Get records with a greater ``seq``, of one chat or of all, oldest first."""
+        """Get at most ``limit`` records with a greater number than ``seq``, oldest first. If
+        ``chat_key`` is None, records of all chats are returned."""
         if chat_key is None:
             rows = await self._database.read(
                 f"{SELECT} WHERE seq > ? ORDER BY seq LIMIT ?", seq, limit
@@ -249,7 +334,7 @@ class MessageRepository:
                 seq,
                 limit,
             )
-        return [record_of(row) for row in rows]
+        return [self.record_of(row) for row in rows]
 
     async def rows_after(self, chat_key: ChatKey, seq: int, limit: int) -> Rows:
         """Get the oldest records after a number, oldest first. The rows have the columns that the
@@ -297,7 +382,27 @@ class MessageRepository:
             since,
             limit,
         )
-        return [record_of(row) for row in reversed(rows)]
+        return [self.record_of(row) for row in reversed(rows)]
+
+    async def window(self, chat_key: ChatKey, limit: int, *, since: int = 0) -> list[Record]:
+        """Get the same records as `newest`. Records that have not changed since the previous call
+        for this chat are not read again, and are the same objects."""
+        if self._database.shared:
+            # Other processes change records too, and do not tell of each change.
+            return await self.newest(chat_key, limit, since=since)
+        return await self._recent.newest(chat_key, limit, since)
+
+    def begins_at(self, chat_key: ChatKey, seq: int) -> bool:
+        """Return True if it is certain, without a read of the database, that the chat has no record
+        with a lower number than ``seq``. This is so after `window` has returned all records of the
+        chat."""
+        return not self._database.shared and self._recent.begins_at(chat_key, seq)
+
+    def changed_anywhere(self) -> None:
+        """Note that records of unknown chats were changed or deleted. Then `window` reads them
+        again. Unlike `changed`, this counts no change."""
+        self._removed += 1
+        self._recent.clear()
 
     async def between(
         self, chat_key: ChatKey | None, since: float, until: float, limit: int
@@ -312,12 +417,12 @@ class MessageRepository:
         rows = await self._database.read(
             f"{SELECT} WHERE {where} ORDER BY seq DESC LIMIT ?", *values, limit
         )
-        return [record_of(row) for row in reversed(rows)]
+        return [self.record_of(row) for row in reversed(rows)]
 
     async def get(self, seq: int) -> Record | None:
-        """Get one record."""
+        """Get one record; None if there is no such record."""
         rows = await self._database.read(f"{SELECT} WHERE seq = ?", seq)
-        return record_of(rows[0]) if rows else None
+        return self.record_of(rows[0]) if rows else None
 
     async def numbered(self, seqs: Collection[int]) -> list[Record]:
         """Get the records with these numbers, oldest first. Numbers without a stored record are
@@ -329,7 +434,7 @@ class MessageRepository:
             rows = await self._database.read(
                 f"{SELECT} WHERE seq IN ({', '.join('?' * len(some))}) ORDER BY seq", *some
             )
-            found += map(record_of, rows)
+            found += map(self.record_of, rows)
         return found
 
     async def versions(self, seqs: Collection[int]) -> dict[int, list[Segments]]:
@@ -344,11 +449,13 @@ class MessageRepository:
                 *some,
             )
             for row in rows:
-                found.setdefault(row["seq"], []).append(decode_segments(row["segments"]))
+                found.setdefault(row["seq"], []).append(
+                    self.media_paths.here(decode_segments(row["segments"]))
+                )
         return found
 
     async def by_message_id(self, chat_key: ChatKey, message_id: str) -> Record | None:
-        """Get the record with this message id of the platform."""
+        """Get the record with this message id of the platform; None if there is none."""
         rows = await self._database.read(
             f"{SELECT} WHERE instance = ? AND unique_id IN (?, ?) AND chat_key = ?",
             chat_key.instance,
@@ -356,14 +463,17 @@ class MessageRepository:
             unique_id_in(chat_key, message_id),
             str(chat_key),
         )
-        return record_of(rows[0]) if rows else None
+        return self.record_of(rows[0]) if rows else None
 
-    async def mark_answered_elsewhere(self, seq: int, decision: MessageDecision) -> None:
-        """Store that a plugin of NoneBot has handled a record. After a restart, the bot then does
-        not handle it again."""
+    async def mark_answered_elsewhere(self, record: Record, decision: MessageDecision) -> None:
+        """Store that the bot does not handle a record again after a restart: because a plugin of
+        NoneBot or a hook has handled it, or because it was given up."""
         await self._database.write(
-            SqlStatement("UPDATE messages SET answered_elsewhere = ? WHERE seq = ?", (True, seq)),
-            decided_statement(decision, (seq,)),
+            SqlStatement(
+                "UPDATE messages SET answered_elsewhere = ? WHERE seq = ?", (True, record.seq)
+            ),
+            decided_statement(decision, (record.seq,)),
+            committed=lambda _: self.changed(record.chat_key, first=record.seq),
         )
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> Record | None:
@@ -389,16 +499,23 @@ class MessageRepository:
             ),
             committed=lambda _: self.changed(chat_key),
         )
-        return record_of(rows[0]) if rows else None
+        return self.record_of(rows[0]) if rows else None
 
     async def revise(self, chat_key: ChatKey, message_id: str, segments: Segments) -> Record | None:
         """Replace the segments of a message of the bot. The earlier segments are kept for the
         prompts that have shown them. Returns the changed record; None if the message is not known,
         is not the bot's, or was recalled."""
         known = (
-            "instance = ? AND unique_id = ? AND chat_key = ? AND author = 'bot' AND recalled = ?"
+            "instance = ? AND unique_id IN (?, ?) AND chat_key = ? AND author = 'bot' "
+            "AND recalled = ?"
         )
-        values = (chat_key.instance, unique_id_of(message_id), str(chat_key), False)
+        values = (
+            chat_key.instance,
+            unique_id_of(message_id),
+            unique_id_in(chat_key, message_id),
+            str(chat_key),
+            False,
+        )
         _, (*rows,) = await self._database.write(
             SqlStatement(
                 "INSERT INTO message_versions (seq, segments) "
@@ -412,7 +529,7 @@ class MessageRepository:
             ),
             committed=lambda _: self.changed(chat_key),
         )
-        return record_of(rows[0]) if rows else None
+        return self.record_of(rows[0]) if rows else None
 
     async def reword(
         self, record: Record, segments: Segments, *, keep: bool = False
@@ -421,7 +538,7 @@ class MessageRepository:
         ``record``. With ``keep``, the earlier segments are kept for the prompts that have shown
         them. Returns the changed record; None if it was changed, recalled or erased meanwhile."""
         known = "seq = ? AND segments = ? AND recalled = ?"
-        values = (record.seq, encode_segments(record.segments), False)
+        values = (record.seq, await self._stored_segments(record), False)
         earlier = SqlStatement(
             "INSERT INTO message_versions (seq, segments) "
             f"SELECT seq, segments FROM messages WHERE {known}",
@@ -434,23 +551,36 @@ class MessageRepository:
                 f"RETURNING {', '.join(INSERT.columns)}",
                 (encode_segments(segments), *values),
             ),
-            committed=lambda _: self.changed(record.chat_key),
+            committed=lambda _: self.changed(record.chat_key, first=record.seq),
         )
-        return record_of(rows[0]) if rows else None
+        return self.record_of(rows[0]) if rows else None
+
+    async def _stored_segments(self, record: Record) -> str:
+        """Return the text of a record's segments in the database. If another process stored the
+        record, the text has other paths than the record. If the stored segments differ in another
+        way, the text of the record's segments is returned, which no row has."""
+        if self.media_paths.folder is not None:
+            rows = await self._database.read(
+                "SELECT segments FROM messages WHERE seq = ?", record.seq
+            )
+            for row in rows:
+                if self.media_paths.here(decode_segments(row["segments"])) == record.segments:
+                    return str(row["segments"])
+        return encode_segments(record.segments)
 
     async def hide(self, record: Record) -> None:
         """Mark a record so that prompts and searches do not show it, as if it had been recalled.
-        Its content stays in the store. The decision of the record says that a plugin hid it, and
-        not that its author recalled it."""
+        Its content stays in the store. The caller must store the decision that a plugin hid the
+        record (`mark_answered_elsewhere`); otherwise it would seem that its author recalled it."""
         await self._database.write(
             SqlStatement("UPDATE messages SET recalled = ? WHERE seq = ?", (True, record.seq)),
-            committed=lambda _: self.changed(record.chat_key),
+            committed=lambda _: self.changed(record.chat_key, first=record.seq),
         )
 
 
 def unique_id_of(message_id: str) -> str | None:
     """Return the unique id for a platform's message id: the id itself, or its digest if the id is
-    too long."""
+    too long; None if the id is empty."""
     if len(message_id) > MAX_ID:
         return f"sha256:{hashlib.sha256(message_id.encode(errors='replace')).hexdigest()}"
     return message_id or None
@@ -471,17 +601,18 @@ def with_final_seq(record: Record) -> Record:
     return record if seq is record.seq else msgspec.structs.replace(record, seq=seq)
 
 
-_key_of = lru_cache(4096)(ChatKey.parse)
+chat_key_of = lru_cache(4096)(ChatKey.parse)
 """Parses a key, with a cache: parsing takes 20 µs, and all rows of a chat have the same key."""
 
 
-def record_of(row: Row) -> Record:
-    """Return the record that a row holds."""
+def record_of(row: Row, paths: MediaPaths | None = None) -> Record:
+    """Return the record that a row holds. ``paths`` translates the paths of its media."""
+    segments = decode_segments(row["segments"])
     return Record(
         seq=row["seq"],
-        chat_key=_key_of(row["chat_key"]),
+        chat_key=chat_key_of(row["chat_key"]),
         author=Author(row["author"]),
-        segments=decode_segments(row["segments"]),
+        segments=segments if paths is None else paths.here(segments),
         time=row["time"],
         message_id=row["message_id"],
         sender=Sender(row["user_id"], row["user_name"], Role(row["role"])),

@@ -16,8 +16,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 
 class ModelUseRepository:
-    """Stores plugins' requests to models and sums up their usage. `TurnRepository.usage` includes
-    these requests."""
+    """Stores plugins' requests to models and sums up their usage. Times are seconds since 1970.
+    `TurnRepository.usage` includes these requests."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -29,6 +29,18 @@ CREATE TABLE "audit_log" (
 );
 CREATE INDEX "audit_subject_id" ON "audit_log" ("subject", "id");
 CREATE INDEX "audit_actor_id" ON "audit_log" ("actor", "id");
+CREATE TABLE "box_files" (
+    "id" INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+    "chat_key" VARCHAR(255) NOT NULL,
+    "name" VARCHAR(64) NOT NULL,
+    "record" TEXT NOT NULL,
+    "mark" VARCHAR(64) NOT NULL,
+    "parts" TEXT NOT NULL,
+    "size" BIGINT NOT NULL,
+    "epoch" BIGINT NOT NULL,
+    "saved" REAL NOT NULL,
+    CONSTRAINT "uid_box_files_chat_ke_b99545" UNIQUE ("chat_key", "name")
+);
 CREATE TABLE "chats" (
     "chat_key" VARCHAR(255) NOT NULL PRIMARY KEY,
     "instance" VARCHAR(128) NOT NULL,
@@ -37,6 +49,10 @@ CREATE TABLE "chats" (
     "name" TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX "idx_chats_instanc_e4982a" ON "chats" ("instance");
+CREATE TABLE "commit_marks" (
+    "node" VARCHAR(255) NOT NULL PRIMARY KEY,
+    "mark" BIGINT NOT NULL
+);
 CREATE TABLE "console_invitations" (
     "id" INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
     "person_id" INT NOT NULL UNIQUE,
@@ -113,6 +129,15 @@ CREATE TABLE "documents" (
     "removed" INT NOT NULL DEFAULT 0,
     CONSTRAINT "uid_documents_name_3039f5" UNIQUE ("name", "number")
 );
+CREATE TABLE "item_takes" (
+    "id" INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+    "item" VARCHAR(255) NOT NULL,
+    "partition" INT NOT NULL,
+    "epoch" BIGINT NOT NULL,
+    "taken" REAL NOT NULL,
+    CONSTRAINT "uid_item_takes_partiti_b522c1" UNIQUE ("partition", "item", "epoch")
+);
+CREATE INDEX "item_takes_epoch" ON "item_takes" ("partition", "epoch");
 CREATE TABLE "latencies" (
     "id" INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
     "period" VARCHAR(8) NOT NULL,
@@ -125,6 +150,17 @@ CREATE TABLE "latencies" (
     CONSTRAINT "uid_latencies_period_e35f7b" UNIQUE ("period", "dimension", "name", "measure", "start", "bucket")
 );
 CREATE INDEX "latencies_start" ON "latencies" ("period", "dimension", "start");
+CREATE TABLE "media_files" (
+    "object_name" VARCHAR(255) NOT NULL PRIMARY KEY,
+    "chat_key" VARCHAR(255) NOT NULL,
+    "sha256" VARCHAR(64) NOT NULL,
+    "size" BIGINT NOT NULL,
+    "node" VARCHAR(255) NOT NULL,
+    "ready" INT NOT NULL,
+    "used" REAL NOT NULL
+);
+CREATE INDEX "media_files_chat_used" ON "media_files" ("chat_key", "used");
+CREATE INDEX "media_files_used" ON "media_files" ("used");
 CREATE TABLE "memory_chats" (
     "chat_key" VARCHAR(255) NOT NULL PRIMARY KEY,
     "drawn_through" BIGINT NOT NULL DEFAULT 0,
@@ -205,7 +241,8 @@ CREATE TABLE "partition_owners" (
     "partition" INT NOT NULL PRIMARY KEY,
     "epoch" BIGINT NOT NULL,
     "worker" VARCHAR(255) NOT NULL,
-    "taken" REAL NOT NULL
+    "taken" REAL NOT NULL,
+    "token" VARCHAR(64) NOT NULL DEFAULT ''
 );
 CREATE TABLE "plugin_data" (
     "id" INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
@@ -215,6 +252,14 @@ CREATE TABLE "plugin_data" (
     "store_key" VARCHAR(255) NOT NULL,
     "value" TEXT NOT NULL,
     CONSTRAINT "uid_plugin_data_plugin_c0ff93" UNIQUE ("plugin", "chat_key", "user_key", "store_key")
+);
+CREATE TABLE "plugin_reports" (
+    "id" INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+    "node" VARCHAR(255) NOT NULL,
+    "item" VARCHAR(255) NOT NULL,
+    "problem" TEXT NOT NULL,
+    "told" REAL NOT NULL,
+    CONSTRAINT "uid_plugin_repo_node_007b52" UNIQUE ("node", "item")
 );
 CREATE TABLE "prompt_parts" (
     "hash" VARCHAR(64) NOT NULL PRIMARY KEY,
@@ -281,6 +326,23 @@ CREATE TABLE "search_segments" (
     "first_seq" BIGINT NOT NULL,
     "last_seq" BIGINT NOT NULL,
     CONSTRAINT "uid_search_segm_chat_ke_546ea6" UNIQUE ("chat_key", "start", "level")
+);
+CREATE TABLE "shared_plugins" (
+    "item" VARCHAR(255) NOT NULL PRIMARY KEY,
+    "key" VARCHAR(255) NOT NULL,
+    "version" TEXT NOT NULL,
+    "mark" VARCHAR(64) NOT NULL,
+    "archive" VARCHAR(64) NOT NULL,
+    "size" BIGINT NOT NULL,
+    "record" TEXT NOT NULL,
+    "needs" TEXT NOT NULL,
+    "abilities" TEXT NOT NULL,
+    "wanted" INT NOT NULL,
+    "without_data" INT NOT NULL,
+    "node" VARCHAR(255) NOT NULL,
+    "changed_by" TEXT NOT NULL,
+    "changed" REAL NOT NULL,
+    "revision" BIGINT NOT NULL
 );
 CREATE TABLE "statistics" (
     "id" INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,

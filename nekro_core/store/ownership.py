@@ -10,7 +10,7 @@ writes carry the old epoch, so they are refused.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nekro_core.chat import ChatKey
 
@@ -30,10 +30,14 @@ class Ownership:
     Attributes:
         partition: The number of the partition.
         epoch: How often the partition has changed its owner.
+        token: A secret, new for each epoch, which only processes with the database's password can
+            read. It is compared if it is not empty. A gateway needs that: a thief who has
+            only the password of workers for NATS could guess the epoch.
     """
 
     partition: int
     epoch: int
+    token: str = field(default="", repr=False)
 
 
 _CURRENT: ContextVar[Ownership | None] = ContextVar("ownership", default=None)

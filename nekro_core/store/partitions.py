@@ -1,13 +1,17 @@
-"""Stores which process owns each partition of the chats."""
+"""Stores which process owns each partition of the chats. Each chat belongs to one partition, whose
+number is computed from the chat key."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from secrets import token_hex
 
-from nekro_core.store.database import Database, Rows, SqlStatement
+from nekro_core.store.database import Database, Rows, SqlStatement, owner_query
 from nekro_core.store.errors import StoreError
 from nekro_core.store.limits import MAX_ID
 from nekro_core.store.ownership import Ownership, writing_as
 
+_TOKEN_BYTES = 16
+"""Random bytes in the token of an owner: too many to guess."""
 MOST_PARTITIONS = 4096
 """Maximum number of partitions. The first start writes a row for each partition in one statement,
 and a PostgreSQL server accepts at most 32,767 values in a statement."""
@@ -66,20 +70,24 @@ class PartitionRepository:
         this method has returned, no write of an earlier owner is stored any more. So the new owner
         can read everything that the earlier owner has stored.
         """
+        secret = token_hex(_TOKEN_BYTES)
         (rows,) = await self._write(
             SqlStatement(
-                "INSERT INTO partition_owners (partition, epoch, worker, taken) "
-                "VALUES (?, 1, ?, ?) ON CONFLICT (partition) DO UPDATE SET "
+                "INSERT INTO partition_owners (partition, epoch, worker, taken, token) "
+                "VALUES (?, 1, ?, ?, '1.' || CAST(? AS TEXT)) "
+                "ON CONFLICT (partition) DO UPDATE SET "
                 "epoch = partition_owners.epoch + 1, worker = excluded.worker, "
-                "taken = excluded.taken RETURNING epoch",
-                (partition, worker[:MAX_ID], self._clock()),
+                "taken = excluded.taken, token = CAST(partition_owners.epoch + 1 AS TEXT) || '.' "
+                "|| CAST(? AS TEXT) RETURNING epoch, token",
+                (partition, worker[:MAX_ID], self._clock(), secret, secret),
             )
         )
-        return Ownership(partition, rows[0]["epoch"])
+        return Ownership(partition, rows[0]["epoch"], rows[0]["token"])
 
     async def release(self, ownership: Ownership) -> bool:
         """Give a partition up. The epoch grows, so this ownership is invalid from now on. Returns
-        False if another process already owns the partition."""
+        False if it was invalid already: another process has taken the partition, or it was given up
+        before."""
         (rows,) = await self._write(
             SqlStatement(
                 "UPDATE partition_owners SET epoch = epoch + 1, worker = '', taken = ? "
@@ -90,15 +98,19 @@ class PartitionRepository:
         return bool(rows)
 
     async def is_current(self, ownership: Ownership) -> bool:
-        """Return whether an ownership is valid at this moment. Call this before an action that
-        writes no row. Writes need no such call: the database checks the ownership that they
-        carry."""
-        rows = await self._database.read(
-            "SELECT 1 AS one FROM partition_owners WHERE partition = ? AND epoch = ?",
-            ownership.partition,
-            ownership.epoch,
-        )
-        return bool(rows)
+        """Return whether an ownership is valid at this moment, and its token, if it has one, is
+        right. Call this before an action that writes no row. Writes need no such call: the database
+        checks the ownership that they carry."""
+        sql, values = owner_query(ownership)
+        return bool(await self._database.read(sql, *values))
+
+    async def invalid(self, owned: Collection[Ownership]) -> Collection[Ownership]:
+        """Return those of these ownerships that are not valid at this moment. This is one query for
+        all of them."""
+        if not owned:
+            return ()
+        epochs = {each.partition: each.epoch for each in await self.all()}
+        return [each for each in owned if epochs.get(each.partition) != each.epoch]
 
     async def all(self) -> list[PartitionOwner]:
         """Get all partitions, by their number."""

@@ -47,7 +47,8 @@ class AccountRepository:
         return self._by_instance.get(instance)
 
     def bound(self, adapter: str, account: str) -> float | None:
-        """Return when an account was bound to an instance; None if it never was."""
+        """Return when an account was bound to an instance, in seconds since 1970; None if it never
+        was."""
         known = self._of_adapter.get(adapter, {}).get(account)
         return known.bound if known is not None else None
 
@@ -58,7 +59,8 @@ class AccountRepository:
         return account.adapter if account else instance.partition(".")[0]
 
     def own(self, instance: str) -> frozenset[str]:
-        """Return the ids of all accounts of the bot on an instance's platform."""
+        """Return the ids of all accounts of the bot on an instance's platform; none if the instance
+        is not bound to an account."""
         account = self._by_instance.get(instance)
         return frozenset(self._of_adapter[account.adapter]) if account else frozenset()
 
@@ -72,8 +74,8 @@ class AccountRepository:
         operator chose a name. Otherwise the adapter's first account gets the adapter's name, and a
         later account gets ``adapter.account``.
 
-        Raises `UniqueConflict` if ``name`` belongs to another account, and `ChatKeyError` if
-        ``name`` cannot be part of a chat key.
+        Raises `UniqueConflict` if ``name`` belongs to another account, `ChatKeyError` if ``name``
+        cannot be part of a chat key, and `ValueTooLarge` if the account's id is too long.
         """
         if known := self._of_adapter[adapter].get(account):
             return known.instance
@@ -85,19 +87,16 @@ class AccountRepository:
             instance = name or self._free_instance(adapter, account)
             ChatKey(instance, ChatKind.PRIVATE, "0")  # Raises `ChatKeyError` for an invalid name.
             bound = self._clock()
-            (*taken,), *_ = await self._database.write(
-                SqlStatement(
-                    "INSERT INTO accounts (adapter, account, instance, bound) VALUES (?, ?, ?, ?) "
-                    "ON CONFLICT DO NOTHING RETURNING instance",
-                    (adapter, account, instance, bound),
-                ),
-                *announcement(self._database, ChangeTopic.ACCOUNTS, instance),
-            )
+            taken = await self._insert(adapter, account, instance, bound)
             if not taken and self._database.shared:
-                # Another process may have bound the account at the same time.
+                # Another process may have bound the account, or have given its instance to another
+                # account, at the same time.
                 await self.read_again()
                 if known := self._of_adapter[adapter].get(account):
                     return known.instance
+                if not name:
+                    instance = self._free_instance(adapter, account)
+                    taken = await self._insert(adapter, account, instance, bound)
             if not taken:
                 owner = self._by_instance.get(instance)
                 raise UniqueConflict(
@@ -108,6 +107,18 @@ class AccountRepository:
             self._remember(known)
             return instance
 
+    async def _insert(self, adapter: str, account: str, instance: str, bound: float) -> bool:
+        """Store an account. Returns False if the account or the instance is there already."""
+        (*taken,), *_ = await self._database.write(
+            SqlStatement(
+                "INSERT INTO accounts (adapter, account, instance, bound) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT DO NOTHING RETURNING instance",
+                (adapter, account, instance, bound),
+            ),
+            *announcement(self._database, ChangeTopic.ACCOUNTS, instance),
+        )
+        return bool(taken)
+
     async def assign(self, adapter: str, account: str, instance: str) -> bool:
         """Bind an account to the instance that the operator chose. If another account has the
         instance, this account takes over the instance with its chats. Returns False if the account
@@ -115,7 +126,8 @@ class AccountRepository:
 
         Raises `UniqueConflict` if the account has chats under another instance, because chat keys
         never change, or if the instance belongs to another adapter. Raises `ChatKeyError` if
-        ``instance`` cannot be part of a chat key.
+        ``instance`` cannot be part of a chat key, and `ValueTooLarge` if the account's id is too
+        long.
         """
         ChatKey(instance, ChatKind.PRIVATE, "0")  # Raises `ChatKeyError` for an invalid name.
         if len(account) > MAX_ID:
@@ -218,17 +230,32 @@ class ChatRepository:
         self._clock = clock
         self._known: set[ChatKey] = set()
         self._names = names
+        self._unstored_names: dict[ChatKey, str] = {}
+        """The names of chats that were perhaps not stored when their names became known."""
+        self._renamed: list[SqlStatement] = []
+        self._newly_named = anyio.Event()
 
     def name(self, chat_key: ChatKey) -> str:
         """Get the newest known name of a group or channel; empty if none is known."""
         return self._names.get(chat_key, "")
+
+    async def named(self, chat_key: ChatKey) -> str:
+        """Wait until a name of a group or channel is known, and return it. The caller limits the
+        time: a name may never come."""
+        while not (name := self.name(chat_key)):
+            await self._newly_named.wait()
+        return name
+
+    def _tell_named(self) -> None:
+        self._newly_named.set()
+        self._newly_named = anyio.Event()
 
     def seen(self, chat_key: ChatKey, name: str = "") -> tuple[SqlStatement, ...]:
         """Return the statements that store the chat and its name. There are none if both are stored
         already or if a queued write will store them. An empty ``name`` does not change the stored
         name. If the caller's write fails, the caller must call `forget`."""
         statements = []
-        if chat_key not in self._known:
+        if fresh := chat_key not in self._known:
             self._known.add(chat_key)
             statements.append(
                 SqlStatement(
@@ -237,13 +264,34 @@ class ChatRepository:
                     (str(chat_key), chat_key.instance, self._clock()),
                 )
             )
+        unstored = self._unstored_names.pop(chat_key, "") if fresh else ""
         if name and name != self.name(chat_key):
-            self._names[chat_key] = name
-            statements.append(
-                SqlStatement("UPDATE chats SET name = ? WHERE chat_key = ?", (name, str(chat_key)))
-            )
-            statements += announcement(self._database, ChangeTopic.CHATS, str(chat_key))
+            statements += self._named(chat_key, name)
+        elif unstored:
+            statements += self._named(chat_key, unstored)
         return tuple(statements)
+
+    def rename(self, chat_key: ChatKey, name: str) -> None:
+        """Store the name of a chat within a second. If the chat is not stored yet, its name is
+        stored together with it. An empty name changes nothing."""
+        if not name or name == self.name(chat_key):
+            return
+        if chat_key not in self._known:
+            self._unstored_names[chat_key] = name
+        self._renamed += self._named(chat_key, name)
+        self._database.write_later(self._take_renamed)
+
+    def _take_renamed(self) -> list[SqlStatement]:
+        renamed, self._renamed = self._renamed, []
+        return renamed
+
+    def _named(self, chat_key: ChatKey, name: str) -> tuple[SqlStatement, ...]:
+        self._names[chat_key] = name
+        self._tell_named()
+        return (
+            SqlStatement("UPDATE chats SET name = ? WHERE chat_key = ?", (name, str(chat_key))),
+            *announcement(self._database, ChangeTopic.CHATS, str(chat_key)),
+        )
 
     def forget(self, chat_key: ChatKey) -> None:
         """Note that the chat is not stored, because the write that should store it failed."""
@@ -259,6 +307,7 @@ class ChatRepository:
                 self._names[ChatKey.parse(chat_key)] = row["name"]
         else:
             self._names.update(await chat_names(self._database))
+        self._tell_named()
 
     async def forget_all(self, _: str = "") -> None:
         """Forget which chats are stored, because another process has deleted some."""
@@ -283,7 +332,8 @@ class ChatRepository:
         return [ChatKey.parse(row["chat_key"]) for row in rows]
 
     async def newest_times(self, instance: str) -> dict[ChatKey, float]:
-        """Get for each chat the time of the newest message of a person, as the platform gave it."""
+        """Get for each chat of an instance the time of the newest message of a person, as the
+        platform gave it. Chats without such a message are left out."""
         rows = await self._database.read(
             "SELECT chat_key, (SELECT time FROM messages m WHERE m.chat_key = c.chat_key "
             "AND m.author = ? ORDER BY seq DESC LIMIT 1) AS newest FROM chats c WHERE instance = ?",
@@ -325,15 +375,17 @@ class UserRepository:
         self._names: OrderedDict[tuple[str, str], str] = OrderedDict()
 
     def seen(self, instance: str, sender: Sender) -> tuple[SqlStatement, ...]:
-        """Return the statements that store the person with this name. There are none if both are
-        stored already. If the caller's write fails, the caller must call `forget`."""
+        """Return the statements that store the sender of a message with the sender's name. There
+        are none if both are stored already. If the caller's write fails, the caller must call
+        `forget`."""
         known = self._names.get((instance, sender.user_id))
         if not sender.user_id or known == sender.name or (known is not None and not sender.name):
             return ()
         self._names[instance, sender.user_id] = sender.name
         if len(self._names) > _KNOWN_USERS:
             self._names.popitem(last=False)
-        # A notice often has no name. It must not delete the name that is stored.
+        # A notice (such as a poke) often comes without a name. The empty name must not replace the
+        # stored one.
         return (
             SqlStatement(
                 "INSERT INTO users (instance, user_id, name, first_seen) VALUES (?, ?, ?, ?) "

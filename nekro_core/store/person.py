@@ -44,12 +44,14 @@ def runs_woken_by(person: Person) -> tuple[str, tuple[Value, ...]]:
 
 
 def is_one_of(column: str, values: Collection[str]) -> tuple[str, tuple[Value, ...]]:
-    """Return the condition that a column has one of these values."""
+    """Return the condition that a column has one of these values, and the values of its question
+    marks."""
     return f"{column} IN ({', '.join('?' * len(values))})", tuple(values)
 
 
 def chat_key_in(instances: Collection[str]) -> tuple[str, tuple[Value, ...]]:
-    """Return the condition that ``chat_key`` belongs to one of these instances."""
+    """Return the condition that ``chat_key`` belongs to one of these instances, and the values of
+    its question marks. At least one instance must be given."""
     beginnings = tuple(f"{instance}-" for instance in instances)
     either = " OR ".join(f"substr(chat_key, 1, {len(each)}) = ?" for each in beginnings)
     return f"({either})", beginnings

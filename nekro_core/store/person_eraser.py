@@ -117,6 +117,8 @@ class PersonEraser:
         await self._prompts.erase(traces, forgotten, words)
         await self._memory.erase(person, traces, forgotten, words)
         changed = await self._redacting.redact(person, forgotten)
+        # Prompts keep lines about runs beside the records. Runs of any chat may have been redacted.
+        self._messages.changed_anywhere()
         await self._search.remove_of_erased(traces.chats)
         if told := announcement(self._database, ChangeTopic.ERASED):
             await self._database.write(*told)
@@ -136,7 +138,10 @@ class PersonEraser:
 
     async def forget_record(self, seq: int) -> None:
         """Delete one record. It is the command with which the person requested the erasure."""
-        await self._database.write(SqlStatement("DELETE FROM messages WHERE seq = ?", (seq,)))
+        await self._database.write(
+            SqlStatement("DELETE FROM messages WHERE seq = ?", (seq,)),
+            committed=lambda _: self._messages.changed_anywhere(),
+        )
 
     async def vacuum(self, *, anew: bool = True) -> None:
         """Remove the data of deleted rows from the files; see `DatabaseEngine.vacuum` and its

@@ -10,12 +10,13 @@ mode, and each node holds another lock on its own name. So if a cluster uses the
 that runs alone is refused, and the other way round. A node is also refused if another node has the
 same name. See docs/decisions/0054-several-processes-on-one-database.md.
 
-Tortoise only creates the tables. It does not run the other statements, because its PostgreSQL
-client discards the rows of an ``INSERT ... RETURNING``.
+The library Tortoise ORM only creates the tables. It does not run the other statements, because its
+PostgreSQL client discards the rows of an ``INSERT ... RETURNING``.
 """
 
 import asyncio
 import os
+import random
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -25,7 +26,7 @@ import anyio
 import asyncpg
 from loguru import logger
 
-from nekro_core.store.changes import CHANNEL
+from nekro_core.store.changes import CHANNEL, NODE_LOCK
 from nekro_core.store.engine import (
     NOTHING_REQUIRED,
     Bound,
@@ -46,14 +47,25 @@ Connection = Any
 
 
 class PostgresTransaction:
-    """Runs statements in one transaction. The transaction's number is read before the commit. If
-    the connection is lost before the server has confirmed the commit, the next connection asks the
-    server by this number whether the transaction was committed.
+    """Runs statements in one transaction. Its last statement writes a random mark into the table
+    `commit_marks`. If the connection is lost before the server has confirmed the commit, the next
+    connection looks for this mark, and so knows whether the transaction was committed.
 
-    Each `PendingSeq` in the values gets its final number in this transaction.
+    The number that the server gave the transaction would not do: a server that crashes can forget
+    the number, and give it to a transaction of another process, which is committed then.
+
+    Where the database has no such table, or the statements drop it, ``marked`` is false. Then a
+    commit that was not confirmed is an error.
+
+    A `PendingSeq` in the values is a placeholder for the number of a record. It gets its final
+    number in this transaction.
     """
 
-    def __init__(self, statements: Sequence[Bound], required: Required = NOTHING_REQUIRED) -> None:
+    def __init__(
+        self, node: str, statements: Sequence[Bound], required: Required = NOTHING_REQUIRED
+    ) -> None:
+        self._node = node
+        self.marked = True
         self._statements = statements
         self._required = required
         self._pending = {
@@ -65,7 +77,8 @@ class PostgresTransaction:
         self._has_placeholders = any(
             isinstance(value, PendingSeq) for _, values in statements for value in values
         )
-        self._number: int | None = None
+        self._mark = random.getrandbits(_MARK_BITS)
+        self._changed = True
         self.rows: list[Rows] | None = None
         """The rows of each statement; None until the commit begins."""
 
@@ -81,7 +94,8 @@ class PostgresTransaction:
                 found = await connection.fetch(numbered_placeholders(sql), *bound)
                 check_rows(self._required, position, found)
                 rows.append(cast(Rows, found))
-            self._number = await connection.fetchval("SELECT txid_current_if_assigned()")
+            if self.marked:
+                self._changed = bool(await connection.fetch(_WRITE_MARK, self._node, self._mark))
             self.rows = rows
         return rows
 
@@ -108,15 +122,12 @@ class PostgresTransaction:
     async def was_committed(self, connection: Connection) -> bool:
         """Return whether the transaction was committed. Call this with a new connection, after the
         server has ended the session of the lost connection, so that the transaction is no longer in
-        progress. Raises the errors of asyncpg."""
-        if self._number is None:
-            return True  # The transaction changed nothing.
-        try:
-            status = await connection.fetchval("SELECT txid_status($1)", self._number)
-        except asyncpg.InvalidParameterValueError:
-            # The server has crashed and lost the number and the transaction.
-            return False
-        return bool(status == "committed")
+        progress. Raises the errors of asyncpg, and `StoreUnavailable` if this cannot be known."""
+        if not self._changed:
+            return True
+        if not self.marked:
+            raise StoreUnavailable("the connection was lost, and the changes may have been stored")
+        return bool(await connection.fetchval(_READ_MARK, self._node) == self._mark)
 
 
 def numbered_placeholders(sql: str) -> str:
@@ -125,10 +136,17 @@ def numbered_placeholders(sql: str) -> str:
     return head + "".join(f"${number}{text}" for number, text in enumerate(rest, 1))
 
 
-_MARK = 0x6E656B72
-"""The first half of the advisory lock's key: "nekr" in ASCII. The second half is a hash of the
-schema's name."""
-
+_MARK_BITS = 63
+"""Number of random bits of a mark: a positive number of the type ``bigint``."""
+_WRITE_MARK = (
+    "INSERT INTO commit_marks (node, mark) SELECT $1::varchar, $2::bigint "
+    "WHERE txid_current_if_assigned() IS NOT NULL "
+    "ON CONFLICT (node) DO UPDATE SET mark = excluded.mark RETURNING mark"
+)
+"""Writes the mark of a transaction. A transaction that has changed nothing writes none, because a
+commit that writes has to wait for the disk."""
+_HAS_MARKS = "SELECT to_regclass('commit_marks') IS NOT NULL"
+_READ_MARK = "SELECT mark FROM commit_marks WHERE node = $1"
 _NUMBERING = 0x6E656B6E
 """The first half of the key of the advisory lock that a transaction holds while it numbers records:
 "nekn" in ASCII."""
@@ -205,6 +223,8 @@ class PostgresEngine:
         self._patience_s = patience_s
         self._patient = True
         self._writer: Connection | None = None
+        self._has_marks = False
+        """Whether the database is known to have the table `commit_marks`."""
         self._pool: Any = None
 
     @classmethod
@@ -280,8 +300,9 @@ class PostgresEngine:
     async def _commit_once(self, statements: Sequence[Bound], required: Required) -> list[Rows]:
         for last in (False, True):
             connection = await self._connected()
-            transaction = PostgresTransaction(statements, required)
+            transaction = PostgresTransaction(self._node, statements, required)
             try:
+                transaction.marked = await self._can_mark(connection, statements)
                 rows = await transaction.run(connection)
             except (WrongRowCount, *_CONFLICTS):
                 raise
@@ -360,6 +381,27 @@ class PostgresEngine:
         finally:
             connection.terminate()
 
+    async def require_no_others(self, migration: str) -> None:
+        """Check that no other node uses the database, because it could not work with the tables
+        after ``migration``. Nodes that wait to migrate do not count: they find the new tables. A
+        node that is ending gets the time of ``patience_s``. Raises `DatabaseInUse` and
+        `StoreUnavailable`."""
+        until = anyio.current_time() + self._patience_s
+        while True:
+            connection = await self._connected()
+            try:
+                holder = await connection.fetchrow(_OTHER_NODE, connection.get_server_pid())
+            except Exception as error:
+                raise _translated(error) from error
+            if holder is None:
+                return
+            if anyio.current_time() >= until:
+                raise DatabaseInUse(
+                    f"the database must be brought to {migration}, and {_words(holder)} could not "
+                    "work with it. End all processes of the version before, then start this one"
+                )
+            await anyio.sleep(_AGAIN_S)
+
     async def newest_seq(self, table: str) -> int:
         """See `DatabaseEngine.newest_seq`."""
         last = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS seq"
@@ -371,7 +413,7 @@ class PostgresEngine:
         server's files until other rows take their place. So each table and its indexes are written
         anew. Meanwhile, reads and writes of that table wait. If another program locks a table for
         longer than the bot waits, the table only gets a plain ``VACUUM``, and the log names the
-        table."""
+        table. Without ``anew``, nothing is done."""
         if not anew:
             return
         arguments = {**self._arguments(), "command_timeout": _REWRITE_S}
@@ -394,6 +436,14 @@ class PostgresEngine:
             raise _translated(error) from error
         finally:
             connection.terminate()
+
+    async def _can_mark(self, connection: Connection, statements: Sequence[Bound]) -> bool:
+        """Return whether a transaction with these statements can write its mark."""
+        if any(sql.startswith("DROP TABLE") for sql, _ in statements):
+            self._has_marks = False
+        elif not self._has_marks:
+            self._has_marks = await connection.fetchval(_HAS_MARKS)
+        return self._has_marks
 
     async def _was_committed(self, transaction: PostgresTransaction) -> bool:
         """Ask the server on a new connection whether the transaction was committed. The new
@@ -440,7 +490,7 @@ class PostgresEngine:
         connection = await asyncpg.connect(**arguments)
         try:
             kind = "_shared" if self._node else ""
-            key = f"{_MARK}, hashtext(current_schema())"
+            key = f"{NODE_LOCK}, hashtext(current_schema())"
             if not await connection.fetchval(f"SELECT pg_try_advisory_lock{kind}({key})"):
                 holder, refusal = await connection.fetchrow(_HOLDER), self._refusal
             elif self._node and not await connection.fetchval(
@@ -504,9 +554,19 @@ _HOLDERS = (
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND granted "
 )
 _HOLDER = (
-    f"{_HOLDERS} AND classid = {_MARK} AND objsubid = 2 "
+    f"{_HOLDERS} AND classid = {NODE_LOCK} AND objsubid = 2 "
     "AND objid = (hashtext(current_schema())::bigint & 4294967295)::oid LIMIT 1"
 )
+_OTHER_NODE = (
+    f"{_HOLDERS} AND classid = {NODE_LOCK} AND objsubid = 2 "
+    "AND objid = (hashtext(current_schema())::bigint & 4294967295)::oid AND pid <> $1 "
+    "AND application_name NOT IN (SELECT application_name FROM pg_locks "
+    "JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+    f"AND NOT granted AND classid = {_MIGRATING}) LIMIT 1"
+)
+"""Finds another node that holds the lock of the database and does not wait for its turn to migrate.
+A node waits on a connection of its own, which has the same name as its others."""
 _HOLDER_OF_NAME = (
     f"{_HOLDERS} AND objsubid = 1 "
     f"AND ((classid::bigint << 32) | objid::bigint) = {_NODE_KEY} LIMIT 1"

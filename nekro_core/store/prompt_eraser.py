@@ -1,12 +1,13 @@
 """Removes a person's words from what is stored about prompts.
 
-A stored prompt is a recipe that refers to parts (`nekro_core.store.prompt_recipe`). Recipes contain
-no words of people. Parts of a chat may contain words of people: what plugins added to the prompt,
-what code printed, what tools returned. It is not known whose words these are. So all parts of the
-chats in which the person wrote are deleted; the viewer of prompts shows gaps in their place. Parts
-of other chats are deleted if they contain the person's id, name or a line that the person wrote. In
-the chats in which the person wrote, two more things are deleted: the recorded results of calls,
-which only replays need, and the errors of models, which may quote a prompt.
+A stored prompt is a recipe that refers to parts (`nekro_core.store.prompt_recipe`). The only words
+of people in recipes are the names of chats; the person's id is replaced in them. Parts of a chat
+may contain words of people: what plugins added to the prompt, what code printed, what tools
+returned. It is not known whose words these are. So all parts of the chats in which the person wrote
+are deleted; the viewer of prompts shows gaps in their place. Parts of other chats are deleted if
+they contain the person's id, name or a line that the person wrote. In the chats in which the person
+wrote, two more things are deleted: the recorded results of calls, which only replays need, and the
+errors of models, which may quote a prompt.
 """
 
 import json

@@ -3,8 +3,8 @@
 A recipe has the form of the request's JSON body. Its texts are cut into pieces. A line of the
 history is stored as the record's number and a short hash of the line. A text that is not a record
 is stored once as a part (`nekro_core.store.prompts`), and the recipe contains the hash of the part.
-The recipe itself contains no words of people, so an erasure of a person changes little in it (see
-`erased`).
+A short text that the program wrote is in the recipe itself. The only words of people in a recipe
+are the names of chats, so an erasure of a person changes little in it (see `erased`).
 
 The structures are stored as JSON arrays. To add a field, add it at the end with a default. An older
 version of the bot then refuses to read the recipe. It does not know the field, so it could not make
@@ -26,7 +26,7 @@ _GONE = "." * LINE_HASH
 
 
 class Inline(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="w"):
-    """A text that the program wrote. It has no words of people."""
+    """A text that the program wrote. Its only words of people are the name of the chat."""
 
     text: str
     kind: str = ""
@@ -44,9 +44,9 @@ class RecordLines(
 ):
     """Lines of the history, joined by line ends. ``limit`` is the maximum number of characters of a
     message. ``steps`` has the first record's number, and then the difference from each record's
-    number to the next. ``marks`` says which lines were marked, and how. Bit 1 means unanswered, and
-    bit 2 the question of another turn. Since form 2 there are more bits (see
-    `nekro_core.agent.prompt.line_marks`)."""
+    number to the next. ``marks`` says which lines were marked, and how. The bit with the value 1
+    means a record that the turn answers, the bit with the value 2 one that another turn will
+    answer. Since form 2 there are more bits (see `nekro_core.agent.prompt.line_marks`)."""
 
     limit: int
     steps: list[int]
@@ -164,8 +164,9 @@ def line_hash(line: str) -> str:
 
 
 def part_hash(chat_key: str, data: bytes) -> str:
-    """Return the name of a part. If two chats have the same text, there are two parts with two
-    names. So an erasure in one chat does not change the other chat."""
+    """Return the name of a part of a chat's prompts; ``chat_key`` is empty for a part of all chats'
+    prompts. If two chats have the same text, there are two parts with two names. So an erasure in
+    one chat does not change the other chat."""
     key = chat_key.encode("utf-8", "replace")
     if len(key) > hashlib.blake2b.MAX_KEY_SIZE:
         key = hashlib.blake2b(key).digest()

@@ -111,7 +111,8 @@ class PromptRepository:
         return [_prompt(row) for row in rows]
 
     async def before(self, chat_key: str, turn_id: int) -> PromptRow | None:
-        """Get the last prompt of the chat before this turn."""
+        """Get the last prompt of the chat before this turn. Only the `_LOOKED_BACK` turns before it
+        are searched; None if they have no prompt."""
         rows = await self._database.read(
             "SELECT id FROM turns WHERE chat_key = ? AND id < ? ORDER BY id DESC LIMIT ?",
             chat_key,
@@ -163,7 +164,7 @@ def _packed(data: bytes) -> bytes:
 
 
 def unpacked(data: bytes) -> bytes:
-    """Return the content of a stored part."""
+    """Return the content of a stored part. Raises `UnknownPartForm`."""
     data = bytes(data)
     match data[:1]:
         case mark if mark == _PACKED:

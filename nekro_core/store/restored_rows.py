@@ -10,8 +10,21 @@ from dataclasses import dataclass
 
 import msgspec
 
-from nekro_core.chat import ChatKey, ChatKeyError, ChatKind, DeliveryState
+from nekro_core.chat import (
+    ChatKey,
+    ChatKeyError,
+    ChatKind,
+    DeliveryState,
+    File,
+    Forward,
+    Image,
+    Segments,
+    Video,
+    Voice,
+    decode_segments,
+)
 from nekro_core.store.database import Database, SqlStatement
+from nekro_core.store.media_paths import MEDIUM
 from nekro_core.store.person import like_pattern
 
 _UNFINISHED = (DeliveryState.PENDING.value, DeliveryState.SENDING.value)
@@ -27,7 +40,10 @@ class SettledRows:
     waiting: int
 
 
-_OF_MONITORING = ("alert", "probe", "process")
+_ROWS_AT_ONCE = 500
+"""Number of rows that are searched for paths of media together. A row has at most some 100 kB."""
+
+_OF_MONITORING = ("alert", "findings", "probe", "process", "node")
 """The kinds of rows of ``waiting`` that the bot writes about itself."""
 
 
@@ -44,8 +60,9 @@ class RestoredRows:
           probably sent later. It is not sent by itself, and the operator may resend it.
         - A turn that ran ends as ``given_up``; it was probably finished later.
         - All messages of people count as handled, for the same reason.
-        - Questions and tasks that waited are deleted. The bot would report them as interrupted. So
-          are alerts, and the note that the bot ran, which would count as a crash.
+        - Questions and tasks that waited are deleted, because the bot would report them as
+          interrupted. Alerts are deleted too. So is the note that the bot ran, because the next
+          start would take it for a crash.
         """
         marks = ", ".join("?" * len(_UNFINISHED))
         results = await self._database.write(
@@ -95,6 +112,35 @@ class RestoredRows:
                 )
             )
 
+    async def move_all_media(self, after: str) -> None:
+        """Call `move_media` for every data folder in which media of messages are. In a cluster, the
+        path of a medium is in the data folder of the process that stored the message. Raises
+        `StoreError`."""
+        for folder in sorted(await self._media_folders() - {after}):
+            await self.move_media(folder, after)
+
+    async def _media_folders(self) -> set[str]:
+        """Return the data folders in which the media of messages are."""
+        found: set[str] = set()
+        for table, key in (("messages", "seq"), ("deliveries", "id")):
+            last = 0
+            while rows := await self._database.read(
+                f"SELECT {key} AS number, segments FROM {table} WHERE {key} > ? AND segments "
+                f"LIKE '%/uploads/%' ORDER BY {key} LIMIT {_ROWS_AT_ONCE}",
+                last,
+            ):
+                for row in rows:
+                    found |= _folders_in(decode_segments(row["segments"]))
+                last = rows[-1]["number"]
+        return found
+
+    async def forget_objects(self) -> None:
+        """Delete the rows of the files in the object store. A backup has these files in the data
+        folder, and the objects may be gone. Raises `StoreError`."""
+        await self._database.write(
+            SqlStatement("DELETE FROM media_files"), SqlStatement("DELETE FROM box_files")
+        )
+
     async def people(self) -> frozenset[tuple[str, str]]:
         """Return all people about whom there are rows, each as instance and user id. Raises
         `StoreUnavailable`."""
@@ -131,4 +177,19 @@ def _in_private(chats: Collection[str]) -> set[tuple[str, str]]:
             continue
         if key.kind is ChatKind.PRIVATE:
             found.add((key.instance, key.native_id))
+    return found
+
+
+def _folders_in(segments: Segments) -> set[str]:
+    found = set()
+    for segment in segments:
+        match segment:
+            case Image() | Voice() | Video() | File():
+                if (medium := MEDIUM.search(segment.media.path)) is not None:
+                    found.add(segment.media.path[: medium.start()])
+            case Forward():
+                for message in segment.messages:
+                    found |= _folders_in(message.segments)
+            case _:
+                pass
     return found

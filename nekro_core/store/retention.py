@@ -5,6 +5,7 @@ milliseconds at most. SQLite reuses the space of deleted rows; the file does not
 """
 
 from nekro_core.store.database import Database, SqlStatement, Value
+from nekro_core.store.messages import MessageRepository
 from nekro_core.store.prompts import USED_WITHIN_S
 from nekro_core.store.statistic_rows import DAY_S, KEPT_S
 
@@ -19,8 +20,9 @@ class RowRetention:
     """Deletes old rows. Each method deletes at most one slice and returns ``after`` for the next
     call; 0 means that no slice is left. Times are seconds since 1970."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, messages: MessageRepository) -> None:
         self._database = database
+        self._messages = messages
 
     async def newest_message_time(self) -> float:
         """Get the platform's time of the newest message of a person; 0 if there is none."""
@@ -52,6 +54,7 @@ class RowRetention:
                     "(SELECT 1 FROM messages m WHERE m.seq = message_versions.seq)",
                     tuple(old),
                 ),
+                committed=lambda _: self._messages.changed_anywhere(),
             )
         # Messages are stored in the order of their arrival. So if no message of a slice is old, all
         # messages after the slice are too new to be deleted.
@@ -80,6 +83,8 @@ class RowRetention:
                 SqlStatement(f"DELETE FROM steps WHERE turn_id IN ({marks})", values),
                 SqlStatement(f"DELETE FROM prompts WHERE turn_id IN ({marks})", values),
                 SqlStatement(f"DELETE FROM turns WHERE id IN ({marks})", values),
+                # Prompts keep lines about runs beside the records.
+                committed=lambda _: self._messages.changed_anywhere(),
             )
         return rows[-1]["id"] if old and len(rows) == SLICE // 4 else 0
 

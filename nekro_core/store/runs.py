@@ -4,13 +4,14 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from nekro_core.chat import ChatKey, RunRecord
 from nekro_core.store.database import Database, Row, SqlStatement, Value
+from nekro_core.store.messages import chat_key_of
 from nekro_core.store.values import ToolCall
 
 MAX_ARGUMENTS = 16_384
 """Maximum number of characters of a call's arguments that are stored. This is enough for a text,
 but not for a picture."""
 
-_LOOKED_UP = 200
+MOST_RUNS = 200
 """Maximum number of runs whose turns one query looks up."""
 _CALLS = 100
 """Maximum number of calls in one statement."""
@@ -58,8 +59,9 @@ class RunRepository:
         seconds: float,
         code: str | None = None,
     ) -> None:
-        """Store that a run ended. ``code`` replaces the code that was stored when the run began,
-        since the code of a streamed reply is complete only at the end."""
+        """Store that a run ended, and that it took ``seconds``. ``code`` replaces the code that was
+        stored when the run began, since the code of a streamed reply is complete only at the end.
+        With None, that code stays."""
         values = (output, stop, error, seconds)
         await self._database.write(
             SqlStatement(
@@ -75,8 +77,9 @@ class RunRepository:
         )
 
     async def get(self, run_id: str) -> RunRecord | None:
-        """Get one run. Its ``stop`` is empty while the run lasts, and stays empty if the process
-        died during the run."""
+        """Get one run; None if there is no such run. While the run lasts, its ``stop`` is the text
+        that `begin` stored, which is usually empty. It stays so if the process died during the
+        run."""
         rows = await self._database.read("SELECT * FROM runs WHERE run_id = ?", run_id)
         return _run(rows[0]) if rows else None
 
@@ -112,7 +115,7 @@ class RunRepository:
         """Get all runs of the turns to which these runs belong. There is one list for each turn,
         the oldest turn first. The runs of a turn are in order. Of more than 200 ``run_ids`` only
         the last 200 are looked up."""
-        wanted = [*run_ids][-_LOOKED_UP:]
+        wanted = [*run_ids][-MOST_RUNS:]
         if not wanted:
             return []
         marks = ", ".join("?" * len(wanted))
@@ -192,7 +195,7 @@ def _values(run_id: str, call: ToolCall) -> tuple[Value, ...]:
 def _run(row: Row) -> RunRecord:
     return RunRecord(
         run_id=row["run_id"],
-        chat_key=ChatKey.parse(row["chat_key"]),
+        chat_key=chat_key_of(row["chat_key"]),
         code=row["code"],
         output=row["output"],
         stop=row["stop"],

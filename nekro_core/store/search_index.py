@@ -11,11 +11,11 @@ million messages has about fifteen segments. The newest messages, up to two hund
 segment: a search reads them from the table of messages itself. So a message can be found as soon as
 it is stored, and a crash cannot lose it from the index.
 
-Other data of the messages in segments, such as their times and vectors, are in blocks of a fixed
-number of consecutive messages.
+Other data of the messages in segments, such as their times and vectors, are in blocks of `BLOCK`
+consecutive messages.
 
-When a message is recalled, hidden, edited, redacted or deleted, a trigger adds a row to
-``search_changes`` in the same transaction. From then on, searches ignore the terms that the
+When a message is recalled, hidden, edited, redacted or deleted, a trigger of the database adds a
+row to ``search_changes`` in the same transaction. From then on, searches ignore the terms that the
 segments have of this message. `SearchIndexRepository.remove_changed` deletes its terms from the
 pages.
 """
@@ -59,8 +59,8 @@ _MOST_CHANGES = 20_000
 """Maximum number of changed messages that are removed from a chat's index in one pass."""
 
 _MOST_COUNTED = 600_000
-"""Maximum number of records that `SearchIndexRepository.count_before` counts one by one: the number
-of messages of the largest segment."""
+"""Maximum number of records that `SearchIndexRepository.count_before` counts one by one: a little
+more than the number of messages of the largest segment."""
 
 _PAGE = InsertStatement("search_pages", ("id", "data"))
 _SEGMENT = InsertStatement(
@@ -81,8 +81,8 @@ class SearchSegment:
         count: How many messages it has.
         terms: How many terms they have together.
         buckets: The number of pages to which its terms are distributed.
-        first_seq: The number of its first message in the store.
-        last_seq: The number of its last message.
+        first_seq: The sequence number (`Record.seq`) of its first message.
+        last_seq: The sequence number of its last message.
     """
 
     id: int
@@ -95,7 +95,7 @@ class SearchSegment:
     last_seq: int
 
     def page(self, bucket: int) -> int:
-        """Return the id of the page of a bucket."""
+        """Return the id of the page of a bucket, a number from 0 to ``buckets`` - 1."""
         return self.id << _BUCKET_BITS | bucket
 
 
@@ -119,7 +119,7 @@ class SearchIndexRepository:
         return self._removals
 
     async def segments(self, chat_key: ChatKey) -> list[SearchSegment]:
-        """Get the segments of a chat, oldest first."""
+        """Get the segments of a chat that searches use, oldest first."""
         rows = await self._database.read(
             f"SELECT {', '.join(_SEGMENT.columns)} FROM search_segments "
             "WHERE chat_key = ? AND level >= 0 ORDER BY start",
@@ -145,7 +145,8 @@ class SearchIndexRepository:
         return segments, list(changed)
 
     async def pages(self, ids: Sequence[int]) -> dict[int, bytes]:
-        """Get pages by their ids. A page without terms is not stored."""
+        """Get pages by their ids. A page without terms is not stored, so it is not in the
+        result."""
         found: dict[int, bytes] = {}
         for some in _slices(ids, _IN_ONE_QUERY):
             rows = await self._database.read(
@@ -155,7 +156,7 @@ class SearchIndexRepository:
         return found
 
     async def blocks(self, chat_key: ChatKey, numbers: Collection[int]) -> dict[int, SearchBlock]:
-        """Get blocks of a chat by their numbers."""
+        """Get blocks of a chat by their numbers. Blocks that are not stored are left out."""
         found: dict[int, SearchBlock] = {}
         for some in _slices(sorted(numbers), _IN_ONE_QUERY):
             rows = await self._database.read(
@@ -248,7 +249,8 @@ class SearchIndexRepository:
 
     async def count_before(self, chat_key: ChatKey, seq: int) -> int:
         """Count the records of a chat with a smaller number than ``seq``. The number of records in
-        each segment is known, so this takes a millisecond in a chat of any size."""
+        each segment is known, so this takes a millisecond in a chat of any size. Records that were
+        deleted after they were indexed count too."""
         counted, after = 0, 0
         for segment in await self.segments(chat_key):
             if segment.last_seq >= seq:
@@ -265,8 +267,8 @@ class SearchIndexRepository:
         return counted + int(row["count"])
 
     async def changed(self, chat_key: ChatKey) -> list[int]:
-        """Get the numbers of the changed or deleted messages. The segments may still have their old
-        terms."""
+        """Get the sequence numbers of the changed or deleted messages of a chat, in no order. The
+        segments may still have their old terms."""
         rows = await self._database.read(
             "SELECT DISTINCT seq FROM search_changes WHERE chat_key = ?", str(chat_key)
         )
@@ -285,7 +287,8 @@ class SearchIndexRepository:
     async def positions(
         self, chat_key: ChatKey, segments: Sequence[SearchSegment], seqs: Iterable[int]
     ) -> dict[int, int]:
-        """Find the positions of messages. Messages that are in no segment are left out."""
+        """Find the positions of messages, by their sequence numbers. Messages that are in no
+        segment are left out."""
         found: dict[int, int] = {}
         block: SearchBlock | None = None
         for seq in sorted(seqs):
@@ -321,8 +324,9 @@ class SearchIndexRepository:
             segment: The segment; its id is not used.
             pages: The pages by their buckets.
             messages: The messages of the segment, in order.
-            changes_until: The result of `newest_change` before the messages were read. So the
-                messages were read with all changes up to this one.
+            changes_until: The result of `newest_change` before the messages were read. The texts
+                that were read contain all changes up to this one, so the rows of these changes are
+                deleted.
         """
         segment = replace(segment, id=await self._next_id())
         blocks: list[SqlStatement] = []
@@ -417,20 +421,30 @@ class SearchIndexRepository:
                 )
 
     async def remove_changed(self, chat_key: ChatKey) -> Mapping[int, tuple[int, int]]:
-        """Delete the terms and vectors of all changed messages of a chat from its index. Hold
-        `writing`.
+        """Delete the terms and vectors of the changed messages of a chat from its index, of at most
+        `_MOST_CHANGES` messages in one call. Hold `writing`.
 
         Returns:
-            The messages that still exist, and that must be indexed again (`put_back`): the position
-            of each, and its newest change.
+            The messages that still exist, and that must be indexed again (`put_back`): by their
+            sequence numbers, the position of each, and its newest change.
         """
+        return await self._remove_some(chat_key, await self._changes(chat_key, 0, _MOST_CHANGES))
+
+    async def _changes(self, chat_key: ChatKey, after: int, limit: int) -> dict[int, int]:
+        """Get the changed messages of a chat with higher numbers than ``after``: by their sequence
+        numbers, the newest change of each."""
         rows = await self._database.read(
-            "SELECT seq, MAX(id) AS id FROM search_changes WHERE chat_key = ? GROUP BY seq "
-            "ORDER BY seq LIMIT ?",
+            "SELECT seq, MAX(id) AS id FROM search_changes WHERE chat_key = ? AND seq > ? "
+            "GROUP BY seq ORDER BY seq LIMIT ?",
             str(chat_key),
-            _MOST_CHANGES,
+            after,
+            limit,
         )
-        changes = {row["seq"]: row["id"] for row in rows}
+        return {row["seq"]: row["id"] for row in rows}
+
+    async def _remove_some(
+        self, chat_key: ChatKey, changes: Mapping[int, int]
+    ) -> Mapping[int, tuple[int, int]]:
         if not changes:
             return {}
         self._removals += 1
@@ -465,7 +479,8 @@ class SearchIndexRepository:
         *,
         change: int,
     ) -> None:
-        """Store the pages to which a message was added again. Hold `writing`."""
+        """Store the pages, by their ids, to which a message was added again. ``change`` is the
+        message's newest change, as `remove_changed` has returned it. Hold `writing`."""
         number, at = divmod(position, BLOCK)
         block = (await self.blocks(chat_key, [number]))[number]
         lengths, traits = block.lengths.copy(), block.traits.copy()
@@ -481,12 +496,19 @@ class SearchIndexRepository:
             ),
         )
 
-    async def remove_of_erased(self, chat_keys: Iterable[ChatKey]) -> None:
-        """Delete the terms of all changed messages of these chats. When this method returns, the
-        database contains no words of an erased person."""
+    async def remove_of_erased(
+        self, chat_keys: Iterable[ChatKey], *, at_once: int = _MOST_CHANGES
+    ) -> None:
+        """Delete the terms of the changed messages of these chats, and of all other chats that have
+        changed messages. When this method returns, the database contains no words of an erased
+        person. The terms of at most ``at_once`` messages are deleted in one step."""
         async with self.writing:
             for chat_key in {*chat_keys, *await self.chats_with_changes()}:
-                await self.remove_changed(chat_key)
+                after = 0
+                while changes := await self._changes(chat_key, after, at_once):
+                    await self._remove_some(chat_key, changes)
+                    # Messages that still exist keep their changes until they are indexed again.
+                    after = max(changes)
 
     async def _remove(
         self, chat_key: ChatKey, segment: SearchSegment, dead: NDArray[np.bool_]
@@ -535,7 +557,7 @@ class SearchIndexRepository:
                 )
 
     async def _live(self, seqs: Collection[int]) -> set[int]:
-        """Return which of these messages can still be found."""
+        """Return which of these messages are still stored and not recalled."""
         found: set[int] = set()
         for some in _slices(sorted(seqs), _IN_ONE_QUERY):
             rows = await self._database.read(

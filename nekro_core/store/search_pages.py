@@ -1,5 +1,5 @@
-"""Encodes the pages of the search index. A page holds the terms of one bucket of a segment, each
-term with its postings.
+"""Encodes the pages of the search index. A page holds the terms of one bucket of a segment
+(`nekro_core.store.search_index`), each term with its postings.
 
 A posting says that a message has a term. It is an unsigned number of 32 bits: the position of the
 message in its segment (20 bits), how often the message has the term (4 bits, at most 15), and how
@@ -187,7 +187,8 @@ def without(page: bytes, dead: NDArray[np.bool_]) -> bytes | None:
 
 
 def with_added(page: bytes, added: Mapping[str, Postings]) -> bytes:
-    """Return a page with the postings of ``added`` in addition to its own."""
+    """Return a page with the postings of ``added`` in addition to its own. ``page`` may be
+    empty."""
     terms = decode_page(page) if page else {}
     for term, postings in added.items():
         terms[term] = np.sort(np.concatenate((terms.get(term, _none()), postings)))

@@ -44,7 +44,7 @@ class Dimension(StrEnum):
     """A tool. The name is the tool's name."""
     MEMBER = "member"
     """A person in one chat. The name is the chat key, and the column ``member`` has the person.
-    It has only rows of the period `Period.EVER`."""
+    There are only rows of the period `Period.EVER`."""
 
 
 class LatencyMeasure(StrEnum):
@@ -104,7 +104,7 @@ messages."""
 
 
 def is_kept(period: Period, dimension: Dimension, age_s: float) -> bool:
-    """Return True if a period of this age still has a row."""
+    """Return True if a period of this age, in seconds, still has a row."""
     kept = KEPT_S.get((period, dimension))
     return kept is None or age_s < kept
 
@@ -134,16 +134,16 @@ def period_start(period: Period, at: float) -> int:
 
 @dataclass(slots=True)
 class Increments:
-    """Collects counts that will be added to the rows. ``now`` is the present time. Periods that are
-    too old at this time (see `KEPT_S`) get no row."""
+    """Collects counts that will be added to the rows. ``now`` is the present time, in seconds since
+    1970. Periods that are too old at this time (see `KEPT_S`) get no row."""
 
     now: float
     _sums: dict[tuple[Value, ...], list[float]] = field(default_factory=dict)
     _latencies: Counter[tuple[Value, ...]] = field(default_factory=Counter)
 
     def count(self, at: float, subjects: Sequence[Subject], sums: Sums) -> None:
-        """Add ``sums`` to the rows of these subjects at this time, and to the rows of the whole
-        bot."""
+        """Add ``sums`` to the rows of these subjects, and to the rows of the whole bot, in all
+        periods that contain the time ``at`` (seconds since 1970)."""
         parts = sums.parts()
         for period in Period:
             start = period_start(period, at)

@@ -48,7 +48,7 @@ _FEW_BATCHES = 4
 always enough."""
 _MOST_BATCHES = 50
 """Maximum number of batches of `_CANDIDATES` names that are read at all. If many others used more
-of all time, a subject that used much in the span may be missed. Then the end of the ranking is
+over all time, a subject that used much in the span may be missed. Then the end of the ranking is
 inexact."""
 _TOKENS = "prompt_tokens + completion_tokens"
 _SUMMED = {each: each for each in SUMMED}
@@ -108,7 +108,7 @@ class LatencyRow:
 
 
 class StatisticsRepository:
-    """Reads the statistics. ``clock`` returns seconds since 1970."""
+    """Reads the statistics. All times are seconds since 1970, those of ``clock`` too."""
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
@@ -239,8 +239,8 @@ class StatisticsRepository:
         self, dimension: Dimension, since: float, until: float, order: str, limit: int
     ) -> list[StatisticsRow]:
         """Rank a long span without reading all its rows. A chat, person or other subject cannot
-        have used more in the span than of all time. So the subjects are read in the order of their
-        use of all time, until no further subject can be in the ranking."""
+        have used more in the span than over all time. So the subjects are read in the order of
+        their use over all time, until no further subject can be in the ranking."""
         found, exact = await self._most_used(dimension, since, until, order, limit, _FEW_BATCHES)
         if not exact:
             found, _ = await self._most_used(dimension, since, until, order, limit, _MOST_BATCHES)
@@ -255,8 +255,8 @@ class StatisticsRepository:
         limit: int,
         batches: int,
     ) -> tuple[list[StatisticsRow], bool]:
-        """Rank those subjects that used most of all time. Returns the ranking, and whether it is
-        exact."""
+        """Rank the subjects that used most over all time, ``batches`` times `_CANDIDATES` of them.
+        Returns the ranking, and whether it is exact."""
         measure = _TOKENS if order == "tokens" else order
         most = _CANDIDATES * batches
         rows = await self._database.read(
@@ -404,9 +404,9 @@ class StatisticsRepository:
         *,
         table: str = "statistics",
     ) -> tuple[str, list[Value]]:
-        """Return a SELECT of a few rows that together make up a span. ``sums`` has the columns to
-        be added up, by their new names. If a row must be subtracted, the SELECT negates its
-        columns."""
+        """Return a SELECT of a few rows that together make up a span, and its values. ``sums`` has
+        the columns to be added up, by their new names. If a row must be subtracted, the SELECT
+        negates its columns."""
         parts = self._parts(since, until, dimension)
         bound: list[Value] = []
         selects = []

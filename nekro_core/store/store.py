@@ -20,6 +20,7 @@ from nekro_core.store.decisions import DecisionRepository
 from nekro_core.store.deliveries import DeliveryRepository
 from nekro_core.store.documents import DatabaseDocuments
 from nekro_core.store.engines import open_engine
+from nekro_core.store.item_takes import ItemTakeRepository
 from nekro_core.store.kept import KeptRepository
 from nekro_core.store.memory_chats import MemoryChatRepository
 from nekro_core.store.memory_eraser import MemoryEraser
@@ -47,6 +48,8 @@ from nekro_core.store.retention import RowRetention
 from nekro_core.store.runs import RunRepository
 from nekro_core.store.search_index import SearchIndexRepository
 from nekro_core.store.settings import StoreSettings
+from nekro_core.store.shared_files import BoxFilesRepository, MediaFileRepository
+from nekro_core.store.shared_plugins import SharedPluginRepository
 from nekro_core.store.statistics import StatisticsRepository
 from nekro_core.store.statistics_counter import StatisticsCounter
 from nekro_core.store.timers import TimerRepository
@@ -76,27 +79,31 @@ class Store:
     ) -> None:
         self.changes = ChangeFeed(database)
         self.partitions = PartitionRepository(database, clock=clock)
+        self.item_takes = ItemTakeRepository(database, clock=clock)
         self.messages = MessageRepository(database, last_seq=last_seq)
         self.decisions = DecisionRepository(database)
         self.accounts = AccountRepository(database, accounts=accounts, clock=clock)
         self.chats = ChatRepository(database, names=chat_names, clock=clock)
         self.users = UserRepository(database, clock=clock)
-        self.turns = TurnRepository(database, clock=clock)
+        self.turns = TurnRepository(database, self.messages, clock=clock)
         self.runs = RunRepository(database, clock=clock)
         self.prompts = PromptRepository(database, clock=clock)
         self.turn_log = TurnLogRepository(database, turns=self.turns, runs=self.runs)
         self.deliveries = DeliveryRepository(database, self.messages, clock=clock)
+        self.media_files = MediaFileRepository(database, clock=clock)
+        self.box_files = BoxFilesRepository(database, clock=clock)
         self.turn_traces = TurnTraceRepository(
             database, turns=self.turns, runs=self.runs, deliveries=self.deliveries
         )
         self.plugin_data = PluginDataRepository(database)
+        self.shared_plugins = SharedPluginRepository(database, self.changes, clock=clock)
         self.queries = ConditionQueries(database)
         self.timers = TimerRepository(database)
         self.model_uses = ModelUseRepository(database)
         self.waiting = WaitingRepository(database)
         self.audit = AuditRepository(database, clock=clock)
         self.documents = DatabaseDocuments(database, clock=clock, changes=self.changes)
-        self.retention = RowRetention(database)
+        self.retention = RowRetention(database, self.messages)
         self.console_people = ConsolePeopleRepository(database)
         self.console_sessions = ConsoleSessionRepository(database)
         self.console_tokens = ConsoleTokenRepository(database)
@@ -134,6 +141,7 @@ class Store:
         listen(ChangeTopic.CHATS, self.chats.read_name)
         listen(ChangeTopic.DOCUMENTS, self.documents.forget_listing)
         listen(ChangeTopic.ERASED, self.chats.forget_all)
+        listen(ChangeTopic.ERASED, self.messages.forget_newest)
         listen(ChangeTopic.ERASED, self.users.forget_all)
         listen(ChangeTopic.ERASED, self.prompts.forget_stored_elsewhere)
 
@@ -146,7 +154,8 @@ class Store:
         *,
         clock: Callable[[], float] = time.time,
     ) -> AsyncIterator[Self]:
-        """Open a database by its Tortoise URL. Its tables are created or migrated first if needed.
+        """Open a database by its URL, in the form of Tortoise ORM. Its tables are created or
+        migrated first if needed.
 
         Examples of URLs are ``sqlite:///folder/nekro.sqlite3`` and
         ``asyncpg://user:password@host:5432/name``. Leaving the block commits the queued writes and

@@ -42,8 +42,8 @@ class TransferRows:
         ]
 
     async def messages(self, after: int, limit: int) -> list[tuple[Record, str]]:
-        """Return records with a greater number, of all chats, oldest first. Each has the id by
-        which duplicates are found; empty if it has none."""
+        """Return at most ``limit`` records with a greater number than ``after``, of all chats,
+        oldest first. Each has the id by which duplicates are found; empty if it has none."""
         rows = await self._database.read(
             f"{SELECT} WHERE seq > ? ORDER BY seq LIMIT ?", after, limit
         )
@@ -81,7 +81,8 @@ class TransferRows:
         )
 
     async def message_numbered_by(self, instance: str, unique_id: str) -> Record | None:
-        """Return the record of an instance with this id; None if there is none."""
+        """Return the record of an instance with this unique id
+        (`nekro_core.store.messages.unique_id_of`); None if there is none."""
         rows = await self._database.read(
             f"{SELECT} WHERE instance = ? AND unique_id = ?", instance, unique_id
         )

@@ -34,8 +34,9 @@ async def read_latencies(
     dimension: Dimension,
     name: str,
 ) -> list[tuple[float, float]]:
-    """Get when each turn began, in seconds since 1970, and its latency in seconds. Turns without
-    this latency are left out. See `is_of_turns`."""
+    """Get when each turn began, in seconds since 1970, and its latency in seconds, newest turn
+    first. These are the turns that began from ``since`` up to but not including ``until``, at most
+    `MOST_TURNS` of them. Turns without this latency are left out. See `is_of_turns`."""
     column = _COLUMNS[measure]
     where, values = _of(dimension, name)
     rows = await database.read(

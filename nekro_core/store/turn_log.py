@@ -48,7 +48,7 @@ class TurnLogRepository:
         return await self._turns.different(column)
 
     async def one(self, turn_id: int) -> tuple[LoggedTurn, list[Step], list[RunRecord]] | None:
-        """Get a turn with its steps and its runs, in order."""
+        """Get a turn with its steps and its runs, in order; None if there is no such turn."""
         turn = await self._turns.get(turn_id)
         if turn is None:
             return None

@@ -3,8 +3,9 @@ trace as a waterfall chart.
 
 The times come from the rows that a turn writes anyway. Two rows have times as JSON:
 
-- ``turns.times``: ``at`` (seconds since 1970 at which the turn got its slot), ``arrived`` and
-  ``decided`` (milliseconds before ``at``), and ``why`` the trigger decided to answer.
+- ``turns.times``: ``at`` (seconds since 1970 at which the turn got its slot, because only some
+turns run at the same time), ``arrived`` and ``decided`` (milliseconds from ``at``, so they are
+negative), and ``why`` the trigger decided to answer.
 - ``prompts.times``: ``at`` (seconds since 1970 at which the step began), and in milliseconds after
   it: ``made`` (the prompt), ``sent`` (each request), ``first`` (part of the reply), ``replied``,
   ``run`` (the code's run started), ``code`` (line, sent, ended of each piece of code) and ``end``.
@@ -59,7 +60,8 @@ class StatementTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTrace:
-    """A run with its calls and its sends. ``stop`` is empty while it runs."""
+    """A run with its calls and its sends (the rows of the messages that it sent). ``stop`` is empty
+    while it runs."""
 
     run_id: str
     step: int
@@ -124,7 +126,7 @@ class StepTrace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTrace:
-    """A turn with all that is known about it.
+    """A turn with all that is known about it. Times are seconds since 1970; None if not known.
 
     Attributes:
         turn: The turn's row.

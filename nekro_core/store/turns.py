@@ -1,14 +1,15 @@
 """Stores turns and their steps, and finds turns and messages that a dead process did not finish."""
 
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Generator
+from collections.abc import Awaitable, Callable, Collection, Generator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from nekro_core.chat import Author, ChatKey, Record
 from nekro_core.store.database import Database, Row, Rows, SqlStatement, Value
 from nekro_core.store.decisions import MessageDecision, decided_statement
 from nekro_core.store.errors import StoreError, TurnRunning
-from nekro_core.store.messages import INSERT, record_of
+from nekro_core.store.messages import INSERT, MessageRepository
 from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.store.values import PRICED, Step, TurnFilter, TurnRow, UnansweredMessages, Usage
 
@@ -20,6 +21,9 @@ _SELECT = f"SELECT {_COLUMNS} FROM turns"
 _MOST_UNANSWERED = 100_000
 """Maximum number of records that are read after a restart. At 160 messages a second, about so many
 records arrive in ten minutes."""
+_ROWS = 200
+"""Number of unanswered messages that are read at a time. Decoding them takes some milliseconds, in
+which no other task runs."""
 _LATEST_TURNS = 50_000
 """Number of newest turns that are read after a restart. At 80 turns a second, about so many turns
 run in ten minutes. Without this limit the query would scan the whole table."""
@@ -46,6 +50,21 @@ _ANSWERED = (
 have seen. A turn answers one person."""
 
 
+@dataclass(frozen=True, slots=True)
+class UnansweredSeqs:
+    """The numbers of the unanswered messages of a chat, oldest first.
+
+    Attributes:
+        chat_key: The chat.
+        handled_seq: The number of the newest message that is marked as handled.
+        seqs: The numbers.
+    """
+
+    chat_key: ChatKey
+    handled_seq: int
+    seqs: tuple[int, ...]
+
+
 class _Begun:
     """An awaitable that waits until the row of a new turn is committed, and then returns the
     turn."""
@@ -64,10 +83,13 @@ class _Begun:
 
 
 class TurnRepository:
-    """All turns. A chat has at most one running turn."""
+    """All turns. A chat has at most one running turn. Times are seconds since 1970."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, database: Database, messages: MessageRepository, *, clock: Callable[[], float]
+    ) -> None:
         self._database = database
+        self._messages = messages
         self._clock = clock
 
     def begin(
@@ -82,8 +104,9 @@ class TurnRepository:
         model: str = "",
     ) -> Awaitable[TurnRow]:
         """Store that a turn starts, and why the bot answers the message that woke it. The write is
-        queued when this method returns. ``times`` is JSON, see `nekro_core.store.turn_trace`.
-        ``model`` is the name of the model that is asked.
+        queued when this method returns. ``trigger_seq`` is the number of the record that woke the
+        turn, ``through_seq`` the number of the newest record that it has seen. ``times`` is JSON,
+        see `nekro_core.store.turn_trace`. ``model`` is the name of the model that is asked.
 
         The result may be awaited more than once. Raises `TurnRunning` if the chat has a running
         turn already.
@@ -125,7 +148,8 @@ class TurnRepository:
 
     async def resume(self, turn_id: int) -> TurnRow:
         """Resume an interrupted turn, and add one to its ``attempts``. The caller gives a turn up
-        after too many attempts, because the turn may be what kills the process."""
+        after too many attempts, because the turn may be what kills the process. Raises `StoreError`
+        if the turn does not run."""
         ((*rows,),) = await self._database.write(
             SqlStatement(
                 "UPDATE turns SET attempts = attempts + 1 WHERE id = ? "
@@ -197,9 +221,17 @@ class TurnRepository:
         is resumed or closed. Of each person in each chat only the newest ``limit_per_person``
         messages are returned, so that a person who writes much does not displace others' questions.
         """
-        columns = ", ".join(f"m.{column}" for column in INSERT.columns)
+        listed = await self.list_unanswered(since=since, limit_per_person=limit_per_person)
+        return await self.read_unanswered(listed, chats)
+
+    async def list_unanswered(
+        self, *, since: float, limit_per_person: int = 100
+    ) -> list[UnansweredSeqs]:
+        """Get the numbers of the messages that `unanswered` returns, of all chats, without the
+        messages. If several owners of chats need them at about the same time, one such list serves
+        all of them, and each reads only its own messages (`read_unanswered`)."""
         rows = await self._database.read(
-            f"SELECT {columns}, c.handled_seq FROM messages m "
+            "SELECT m.seq, m.chat_key, m.user_id, c.handled_seq FROM messages m "
             "JOIN chats c ON c.chat_key = m.chat_key "
             f"LEFT JOIN ({_ANSWERED}) a ON a.chat_key = m.chat_key AND a.user_id = m.user_id "
             # With this subquery, SQLite reads only the few new rows of the table, not all rows.
@@ -219,31 +251,57 @@ class TurnRepository:
             _MOST_UNANSWERED,
         )
         handled: dict[str, int] = {}
-        records: defaultdict[str, list[Record]] = defaultdict(list)
+        seqs: defaultdict[str, list[int]] = defaultdict(list)
         taken: Counter[tuple[str, str]] = Counter()
         for row in rows:
             chat, person = row["chat_key"], (row["chat_key"], row["user_id"])
             taken[person] += 1
             if taken[person] <= limit_per_person:
                 handled[chat] = row["handled_seq"]
-                records[chat].append(record_of(row))
+                seqs[chat].append(row["seq"])
         return [
-            UnansweredMessages(
-                chat_key=chat_key,
-                handled_seq=handled[chat],
-                records=tuple(reversed(found)),
-            )
-            for chat, found in reversed(records.items())
-            if chats(chat_key := ChatKey.parse(chat))
+            UnansweredSeqs(ChatKey.parse(chat), handled[chat], tuple(reversed(found)))
+            for chat, found in reversed(seqs.items())
         ]
 
+    async def read_unanswered(
+        self, listed: Sequence[UnansweredSeqs], chats: ChatScope
+    ) -> list[UnansweredMessages]:
+        """Read the messages of some chats from a list of `list_unanswered`. A message that was
+        recalled or answered since then is left out."""
+        wanted = [each for each in listed if chats(each.chat_key)]
+        seqs = [seq for each in wanted for seq in each.seqs]
+        records: dict[int, Record] = {}
+        columns = ", ".join(INSERT.columns)
+        for at in range(0, len(seqs), _ROWS):
+            some = seqs[at : at + _ROWS]
+            # Each read lets other tasks run. A process that takes many chats over must go on
+            # renewing its ownership of its other chats.
+            rows = await self._database.read(
+                f"SELECT {columns} FROM messages WHERE seq IN ({', '.join('?' * len(some))}) "
+                "AND recalled = ? AND answered_elsewhere = ?",
+                *some,
+                False,
+                False,
+            )
+            records.update((row["seq"], self._messages.record_of(row)) for row in rows)
+        found = (
+            UnansweredMessages(
+                chat_key=each.chat_key,
+                handled_seq=each.handled_seq,
+                records=tuple(records[seq] for seq in each.seqs if seq in records),
+            )
+            for each in wanted
+        )
+        return [each for each in found if each.records]
+
     async def get(self, turn_id: int) -> TurnRow | None:
-        """Get one turn."""
+        """Get one turn; None if there is no such turn."""
         rows = await self._database.read(f"{_SELECT} WHERE id = ?", turn_id)
         return _turn(rows[0]) if rows else None
 
     async def of_run(self, run_id: str) -> TurnRow | None:
-        """Get the turn of a run."""
+        """Get the turn of a run; None if there is no such run."""
         rows = await self._database.read(
             f"{_SELECT} WHERE id = (SELECT turn_id FROM runs WHERE run_id = ?)", run_id
         )
@@ -266,7 +324,7 @@ class TurnRepository:
     ) -> list[TurnRow]:
         """Get the newest turns of one chat or of all chats, newest first. With ``before``, only
         turns that are older than the turn with this id. With ``wanted_turns``, only turns that fit
-        this filter."""
+        this filter, which then also says the chat: ``chat_key`` is not used."""
         wanted = await self._conditions(wanted_turns or TurnFilter(chat_key=chat_key))
         if before:
             wanted.append(("id < ?", before))

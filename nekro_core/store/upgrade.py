@@ -1,10 +1,10 @@
 """Brings a database's tables up to date, or refuses a database of a newer version of the bot.
 
 A SQLite file is copied, the copy is migrated, and the copy then replaces the original. The original
-is moved to ``copies/``. The copy is needed because Tortoise commits changes of tables at once and
-records the migration only afterwards. So if a process were killed in between, it would leave tables
-that no version of the bot can use. On PostgreSQL all migrations run in one transaction. There, the
-operator must make the backups.
+is moved to ``copies/``. The copy is needed because Tortoise ORM, the library that runs the
+migrations, commits changes of tables at once and records the migration only afterwards. So if a
+process were killed in between, it would leave tables that no version of the bot can use. On
+PostgreSQL all migrations run in one transaction. There, the operator must make the backups.
 
 In a new file the tables are created by `new_tables.sql`, in 10 ms instead of half a second. Tests
 check that this file, the models, and all migrations together lead to the same tables. `python -m
@@ -32,6 +32,10 @@ from nekro_core.store.search_triggers import trigger_statements
 NEW_TABLES = "new_tables.sql"
 APP = "store"
 """The name of the bot's tables in the table of migrations."""
+_COMPATIBLE = "_compatible"
+"""The ending of the name of a migration that earlier versions can work with. The name is stored in
+the database, so an earlier version can read it without knowing the migration. See
+`nekro_core.store.migrations`."""
 
 
 def known_migrations() -> list[str]:
@@ -48,7 +52,8 @@ def newest_migration(path: Path) -> str:
 async def upgrade_file(path: Path, *, copies: int, clock: Callable[[], float]) -> None:
     """Create or migrate a SQLite file. ``copies`` is the number of earlier files to keep.
 
-    Raises `DatabaseTooNew`, `MigrationFailed` and `StoreUnavailable`; then the file is unchanged.
+    Raises `DatabaseTooNew`, `MigrationFailed` and `StoreUnavailable`. After one of these errors the
+    file is unchanged.
     """
     applied = await to_thread.run_sync(_applied_in_file, path)
     pending = pending_migrations(applied or [], str(path))
@@ -73,17 +78,31 @@ async def upgrade_file(path: Path, *, copies: int, clock: Callable[[], float]) -
         ) from error
 
 
-def pending_migrations(applied: list[str], where: str) -> list[str]:
-    """Return the migrations that a database lacks. ``where`` names it in the error. Raises
-    `DatabaseTooNew`."""
+def is_compatible(migration: str) -> bool:
+    """Return True if the version before a migration can work with the tables after it."""
+    return migration.endswith(_COMPATIBLE)
+
+
+def pending_migrations(applied: list[str], where: str, *, shared: bool = False) -> list[str]:
+    """Return the migrations that a database lacks. ``where`` names it in the error.
+
+    Raises `DatabaseTooNew` if the database has migrations that this version does not know. With
+    ``shared``, other processes may use the database, perhaps of a newer version. Then unknown
+    migrations are accepted if the name of each of them says that this version can work with it. The
+    error names those that do not say so.
+    """
     known = known_migrations()
-    if unknown := [name for name in applied if name not in known]:
+    pending = [name for name in known if name not in applied]
+    refused = [name for name in applied if name not in known]
+    if shared and not pending:
+        refused = [name for name in refused if not is_compatible(name)]
+    if refused:
         raise DatabaseTooNew(
-            f"{where} was written by a newer version: it has {', '.join(unknown)}, this version "
+            f"{where} was written by a newer version: it has {', '.join(refused)}, this version "
             f"ends at {known[-1]}. Install the newer version again, or put back the copy from "
             "before its migration (folder 'copies' beside the database)."
         )
-    return [name for name in known if name not in applied]
+    return pending
 
 
 def _applied_in_file(path: Path) -> list[str] | None:

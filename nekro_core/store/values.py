@@ -22,10 +22,11 @@ class TurnRow:
     """One turn of a chat.
 
     ``trigger_seq`` is the record that woke the turn, and ``through_seq`` the newest record that its
-    steps have seen. ``stop`` says why the turn ended and is empty while the turn runs. ``attempts``
-    counts how often the turn was started: 1 for a turn that was never interrupted. ``model`` is the
-    name of the model that was asked. ``failed`` says whether anything in the turn failed. It is set
-    when the turn ends.
+    steps have seen. ``user_id`` is the person whom it answers; empty if a system line woke it.
+    ``stop`` says why the turn ended and is empty while the turn runs; ``ended`` is 0 as long.
+    ``attempts`` counts how often the turn was started: 1 for a turn that was never interrupted.
+    ``model`` is the name of the model that was asked. ``failed`` says whether anything in the turn
+    failed. It is set when the turn ends.
     """
 
     turn_id: int
@@ -73,7 +74,7 @@ class Step:
         price_source: Where the price comes from: ``operator``, ``published``, ``free`` or
             ``unknown``; empty if the step is older than this field.
         started: Seconds since 1970.
-        seconds: How long the reply took.
+        seconds: How long the reply took, in seconds.
     """
 
     position: int
@@ -140,7 +141,8 @@ class DeliveryRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnansweredMessages:
-    """The messages of one chat that are neither handled nor seen by a turn, oldest first."""
+    """The messages of one chat that are neither handled nor seen by a turn, oldest first. The
+    chat's records up to ``handled_seq`` are marked as handled."""
 
     chat_key: ChatKey
     handled_seq: int

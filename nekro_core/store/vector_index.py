@@ -1,4 +1,5 @@
-"""Stores collections of vectors in one SQLite file and searches them in memory.
+"""Stores collections of vectors in one SQLite file and searches them in memory. A *point* of a
+collection is an id with a vector and a payload (a JSON object).
 
 All functions block, so callers use a thread. A search compares the given vector with every stored
 vector. So the result is exact, and the search takes 30 ms for 100,000 vectors of 1,024 numbers. A
@@ -81,7 +82,8 @@ class VectorIndex:
             return sorted(name for (name,) in rows)
 
     def create(self, name: str, size: int, distance: Distance) -> bool:
-        """Create a collection. Returns False if the name exists already."""
+        """Create a collection. Returns False if the name exists already. Raises `BadVector` if the
+        size or the name is not allowed."""
         if not 0 < size <= _MOST_SIZE or not 0 < len(name) <= _LONGEST_NAME:
             raise BadVector(
                 f"the collection {name[:40]!r} cannot be made: its vectors have {size} numbers (1 "
@@ -105,7 +107,8 @@ class VectorIndex:
             return gone.rowcount > 0
 
     def kind(self, name: str) -> tuple[int, Distance]:
-        """Return the size of a collection's vectors, and its distance. Raises `NoCollection`."""
+        """Return how many numbers each vector of a collection has, and how distances are measured.
+        Raises `NoCollection`."""
         with self._lock:
             row = self._database.execute(
                 "SELECT size, distance FROM collections WHERE name = ?", (name,)
@@ -115,8 +118,8 @@ class VectorIndex:
         return row[0], Distance(row[1])
 
     def put(self, name: str, points: Sequence[tuple[PointId, Any, dict[str, Any]]]) -> None:
-        """Store points in one transaction. Points with the same ids are replaced. After a
-        `BadVector`, no point was stored."""
+        """Store points in one transaction. A point is an id, a vector and a payload. Points with
+        the same ids are replaced. After a `BadVector`, no point was stored."""
         with self._lock:
             size, _ = self.kind(name)
             rows = [
@@ -166,9 +169,9 @@ class VectorIndex:
     def forget(
         self, about: Callable[[dict[str, Any]], bool], made: Callable[[dict[str, Any]], Any]
     ) -> int:
-        """Erase a person from all collections. Points for which ``about`` is true are deleted, and
-        the payloads of other points are replaced with the results of ``made``. Returns the number
-        of deleted and changed points. No deleted data stays in the file."""
+        """Erase a person from all collections. Points whose payload is about the person (``about``)
+        are deleted, and the payloads of other points are replaced with the results of ``made``.
+        Returns the number of deleted and changed points. No deleted data stays in the file."""
         touched = 0
         with self._lock:
             for name in self.names():
@@ -199,7 +202,9 @@ class VectorIndex:
     def search(
         self, name: str, query: Any, wanted: Wanted | None, limit: int, threshold: float | None
     ) -> list[tuple[float, VectorPoint]]:
-        """Return the nearest points with their scores, nearest first."""
+        """Return the nearest points with their scores, nearest first, at most ``limit``.
+        ``threshold`` is the worst score that a returned point may have; None allows any score. If
+        ``wanted`` is given, only points for which it is true are returned."""
         with self._lock:
             size, _ = self.kind(name)
             loaded = self._load(name)

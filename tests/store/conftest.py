@@ -36,17 +36,36 @@ async def postgres_url(postgres: PostgresServer) -> str:
     return await postgres.database()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
-async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Run each test on a SQLite file and, in ``make long``, also on PostgreSQL."""
-    if request.param == "sqlite":
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test on a SQLite file and, in ``make long``, on PostgreSQL, alone and as a node."""
+    parametrize_engines(metafunc)
+
+
+def parametrize_engines(metafunc: pytest.Metafunc) -> None:
+    """Give the fixture ``engine`` its values. A test that opens its stores itself decides itself
+    whether they are nodes."""
+    if "engine" in metafunc.fixturenames:
+        on_server = ("postgres", "node") if "store" in metafunc.fixturenames else ("postgres",)
+        slow = (pytest.param(each, marks=pytest.mark.long) for each in on_server)
+        metafunc.parametrize("engine", ["sqlite", *slow])
+
+
+@pytest.fixture
+async def url(request: pytest.FixtureRequest, engine: str, tmp_path: Path) -> str:
+    if engine == "sqlite":
         return f"sqlite://{tmp_path}/nekro.sqlite3"
     return await request.getfixturevalue("postgres").database()
 
 
 @pytest.fixture
-async def store(url: str, clock: Clock) -> AsyncIterator[Store]:
-    async with Store.open(url, clock=clock) as opened:
+def store_settings(engine: str) -> StoreSettings:
+    """The settings of the fixture ``store``: whether it is a node."""
+    return node("one") if engine == "node" else StoreSettings()
+
+
+@pytest.fixture
+async def store(url: str, store_settings: StoreSettings, clock: Clock) -> AsyncIterator[Store]:
+    async with Store.open(url, store_settings, clock=clock) as opened:
         yield opened
 
 

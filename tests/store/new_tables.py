@@ -1,5 +1,5 @@
 """Writes ``nekro_core/store/new_tables.sql``, which has the tables of a new SQLite file, from the
-models. Run ``python -m tests.store.new_tables``."""
+database models. Run ``python -m tests.store.new_tables``."""
 
 import asyncio
 import re

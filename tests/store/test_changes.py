@@ -47,7 +47,9 @@ async def name_chat(store: Store, key: ChatKey, name: str) -> None:
     await store.messages.add(said, unique_id=None, before=store.chats.seen(key, name))
 
 
-async def test_accounts_and_names_of_chats_are_told(pair: tuple[Store, Store]) -> None:
+async def test_another_process_learns_of_new_accounts_and_of_names_of_chats(
+    pair: tuple[Store, Store],
+) -> None:
     one, two = pair
     await one.accounts.bind("fake", "bot")
     await until(lambda: two.accounts.instances("fake") == {"bot": "fake"})

@@ -39,7 +39,8 @@ async def test_two_people_cannot_have_the_same_name(store: Store) -> None:
     mika = await person(store, "mika")
     with pytest.raises(UniqueConflict):
         await store.console_people.rename(mika.person_id, "Lin", "lin")
-    await store.console_people.rename(lin.person_id, "Li", "li")
+    assert await store.console_people.rename(lin.person_id, "Li", "li")
+    assert not await store.console_people.rename(99_999, "Zoe", "zoe")
     assert [each.name for each in await store.console_people.all()] == ["Li", "mika"]
     assert "password_hash" not in repr(lin)
 
@@ -94,7 +95,9 @@ async def test_if_the_last_owner_cannot_be_disabled_the_sessions_stay(store: Sto
     assert await store.console_sessions.find(HASH, NOW) is not None
 
 
-async def test_a_session_replaces_another_and_their_number_is_limited(store: Store) -> None:
+async def test_a_session_may_replace_another_and_the_sessions_of_a_person_are_limited(
+    store: Store,
+) -> None:
     lin = await person(store)
     await session(store, lin, HASH)
     for number in range(1, MOST_SESSIONS + 5):

@@ -39,7 +39,7 @@ def test_a_second_start_is_refused_with_the_process_id_of_the_first(tmp_path: Pa
         assert f'"pid": {os.getpid()}' in (folder / "nekro.lock").read_text()
 
 
-def test_a_lock_of_an_unknown_process_is_respected(tmp_path: Path) -> None:
+def test_a_lock_whose_file_names_no_process_is_respected(tmp_path: Path) -> None:
     with DataFolderLock(tmp_path):
         (tmp_path / "nekro.lock").write_text("")
         with pytest.raises(DataFolderInUse, match="another process"):

@@ -15,7 +15,8 @@ from .conftest import GROUP, say
 pytestmark = [pytest.mark.long]
 
 MOMENTS = {"before the server has it": b"COMMIT;", "after the server has done it": b"COMMIT\0"}
-"""The connection breaks before the client's COMMIT or before the server's answer to it."""
+"""The connection breaks before the client's COMMIT reaches the server, or before the server's
+answer reaches the client."""
 
 
 @pytest.fixture
@@ -66,3 +67,26 @@ async def test_a_write_that_changes_no_row_returns_although_the_commit_was_lost(
     line.ends_before = MOMENTS[moment]
     await store.turns.end(123_456, stop="finished")
     assert line.ends_before == b""
+
+
+async def test_a_message_is_stored_although_the_server_crashed_and_forgot_its_transaction(
+    postgres: PostgresServer, store: Store, line: Line
+) -> None:
+    """The server that starts again gives the numbers of forgotten transactions to transactions of
+    other clients. These are committed, and the transaction of the message is not."""
+    for number in range(3):
+        line.freezes_before = b"COMMIT;"
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(say, store, f"{number}")
+            with anyio.fail_after(20):
+                while not line.frozen:
+                    await anyio.sleep(0.001)
+            postgres.kill()
+            await anyio.to_thread.run_sync(postgres.start)
+            for _ in range(10):
+                await postgres.run("SELECT txid_current()")
+            line.cut()
+        kept = await store.messages.newest(GROUP, 10)
+        assert [segment.text for each in kept for segment in each.segments] == [  # type: ignore[union-attr]
+            str(each) for each in range(number + 1)
+        ]

@@ -3,6 +3,8 @@ people."""
 
 from collections.abc import Awaitable
 
+import anyio
+
 from nekro_core.chat import ChatKey, Sender
 from nekro_core.store import (
     MemoryProgress,
@@ -43,6 +45,25 @@ async def texts(found: Awaitable[list[NoteRow]]) -> list[str]:
     return [each.text for each in await found]
 
 
+async def test_a_table_is_not_taken_for_empty_after_a_write(store: Store) -> None:
+    assert await store.summaries.may_exist() is store.messages.shared
+    assert await store.notes.of_chats([GROUP]) == []
+    await store.summaries.put(summary(1, 3, "They spoke of tea."))
+    assert await store.summaries.may_exist()
+    assert await store.notes.of_chats([GROUP]) == []
+    await store.notes.add(note("likes tea"))
+    assert await texts(store.notes.of_chats([GROUP])) == ["likes tea"]
+
+
+async def test_rows_of_an_earlier_process_are_found(url: str) -> None:
+    async with Store.open(url) as store:
+        await store.summaries.put(summary(1, 3, "They spoke of tea."))
+        await store.notes.add(note("likes tea"))
+    async with Store.open(url) as store:
+        assert await store.summaries.may_exist()
+        assert await texts(store.notes.of_chats([GROUP])) == ["likes tea"]
+
+
 async def test_notes_are_read_only_from_the_requested_chats(store: Store) -> None:
     await store.notes.add(note("the meeting is on Friday"))
     await store.notes.add(note("likes tea", about_id="10001"))
@@ -62,17 +83,41 @@ async def test_a_correction_ends_the_note_that_it_corrects(store: Store) -> None
     old = await store.notes.add(note("lives in Bremen", about_id="10001"))
     other = await store.notes.add(note("lives in Bonn", key=OTHER, about_id="10001"))
     new = await store.notes.add(
-        note("lives in Kiel", about_id="10001", since=950.0), replaces=[old, other]
+        note("lives in Kiel", about_id="10001", since=950.0, changed=990.0), replaces=[old, other]
     )
     assert await texts(store.notes.of_chats([GROUP])) == ["lives in Kiel"]
     ended = await store.notes.get(old, [GROUP])
     assert ended is not None
     assert (ended.until, ended.replaced_by, ended.holds) == (950.0, new, False)
+    # The note says when it ended and, for the retention, when its row was changed.
+    assert ended.changed == 990.0
     # A message of this chat does not end a note of another chat.
     assert await texts(store.notes.of_chats([OTHER])) == ["lives in Bonn"]
 
 
-async def test_nothing_is_stored_that_was_made_from_deleted_records(store: Store) -> None:
+async def test_a_note_and_the_end_of_those_that_it_corrects_are_stored_together(
+    store: Store,
+) -> None:
+    said = await say(store, "one", message_id="m1")
+    old = await store.notes.add(note("lives in Bremen"))
+    changes = store.notes.changes()
+    read = RecordRange(chat_key=GROUP, seqs=(said.seq,))
+    with anyio.CancelScope() as scope:
+        scope.cancel()  # The write is queued, and nothing after it happens.
+        await store.notes.add(note("lives in Kiel"), replaces=[old], read=read)
+    await store.notes.add(note("likes tea"))
+    assert store.notes.changes() > changes
+    assert await texts(store.notes.of_chats([GROUP])) == ["likes tea", "lives in Kiel"]
+
+    await store.messages.recall(GROUP, "m1")
+    kiel = (await store.notes.of_chats([GROUP]))[1]
+    assert not await store.notes.add(note("lives in Bonn"), replaces=[kiel.note_id], read=read)
+    assert await texts(store.notes.of_chats([GROUP])) == ["likes tea", "lives in Kiel"]
+
+
+async def test_notes_and_summaries_made_from_a_record_that_was_recalled_meanwhile_are_not_stored(
+    store: Store,
+) -> None:
     first, second = await say(store, "one"), await say(store, "two", message_id="m2")
     read = RecordRange(chat_key=GROUP, seqs=(first.seq, second.seq))
     assert await store.notes.add(note("kept"), read=read)
@@ -103,13 +148,20 @@ async def test_a_summary_of_a_recalled_record_is_made_again(store: Store) -> Non
     assert await store.summaries.of_chat(GROUP, level=2) == []
 
 
-async def test_progress_links_and_people_who_switched_memory_off_are_stored(store: Store) -> None:
+async def test_the_progress_the_links_and_the_people_who_switched_memory_off_are_stored(
+    store: Store,
+) -> None:
     chats = store.memory_chats
     assert await chats.begin(17) == 17
     assert await chats.begin(99) == 17
-    await chats.put(GROUP, MemoryProgress(drawn_through=20, link="club"))
-    await chats.put(GROUP, MemoryProgress(drawn_through=30, link="club"))
-    assert await chats.all() == {GROUP: MemoryProgress(drawn_through=30, link="club")}
+    await chats.set_drawn(GROUP, 20)
+    await chats.set_link(GROUP, "club")
+    await chats.set_drawn(GROUP, 30)
+    await chats.set_drawn(GROUP, 25)
+    kept = MemoryProgress(drawn_through=30, link="club")
+    assert await chats.all() == {GROUP: kept}
+    assert await chats.get(GROUP) == kept
+    assert await chats.get(OTHER) is None
     await chats.set_off("d1", off=True, now=1.0)
     await chats.set_off("d1", off=True, now=2.0)
     await chats.set_off("d2", off=True, now=2.0)
@@ -155,7 +207,7 @@ async def test_an_erased_person_is_in_no_note_and_in_no_summary(store: Store) ->
     await put(summary(theirs.seq + 21, theirs.seq + 30, "the weather"))
     await put(summary(mine.seq, theirs.seq + 20, "all of it", level=2))
     await put(summary(1, 2, "private", chat_key=private))
-    await store.memory_chats.put(private, MemoryProgress(drawn_through=3))
+    await store.memory_chats.set_drawn(private, 3)
 
     eraser = store.erasing
     person = Person(adapter="onebot_v11", user_id="10001", instances=("onebot_v11",))

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nekro_core.chat import (
+    Author,
     Image,
     Media,
     Notice,
@@ -20,7 +21,7 @@ from nekro_core.chat import (
 from nekro_core.store import (
     Store,
 )
-from nekro_core.store.messages import unique_id_of
+from nekro_core.store.messages import unique_id_of, with_final_seq
 
 from .conftest import GROUP, OTHER, record, say
 
@@ -70,7 +71,7 @@ async def test_stored_callbacks_run_in_the_order_in_which_records_were_added(sto
     async with anyio.create_task_group() as tasks:
         for each in records:
             tasks.start_soon(_add, store, each, received)
-    assert received == records
+    assert received == [with_final_seq(each) for each in records]
 
 
 async def _add(store: Store, each: Record, received: list[Record]) -> None:
@@ -101,7 +102,7 @@ async def test_a_record_with_a_very_long_message_id_is_found(store: Store) -> No
     long = "x" * 5000
     said = record(store, message_id=long)
     await store.messages.add(said, unique_id=unique_id_of(long))
-    assert await store.messages.by_message_id(GROUP, long) == said
+    assert await store.messages.by_message_id(GROUP, long) == with_final_seq(said)
 
 
 @given(text=st.text(st.characters(exclude_categories=()), max_size=50))
@@ -114,3 +115,27 @@ async def test_any_text_can_be_stored(store: Store, text: str) -> None:
     if store.plugin_data._database.dialect == "postgres":
         text = text.replace("\0", "\ufffd")  # PostgreSQL cannot store NUL
     assert kept == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+async def test_comes_next_says_without_a_read_whether_one_record_follows_another_in_its_chat(
+    store: Store,
+) -> None:
+    first, between, other = await say(store), await say(store, key=OTHER), await say(store)
+    sent = record(store, author=Author.BOT, run_id="r")
+    await store.deliveries.add([], [sent])
+    last = await say(store)
+    alone = not store.messages.shared
+    assert store.messages.comes_next(GROUP, first.seq, other.seq) is alone
+    assert store.messages.comes_next(GROUP, sent.seq, last.seq) is alone
+    assert not store.messages.comes_next(GROUP, other.seq, last.seq), "the bot spoke between"
+    assert not store.messages.comes_next(GROUP, first.seq, between.seq)
+    assert not store.messages.comes_next(GROUP, 0, first.seq), "there may be earlier records"
+
+
+async def test_comes_next_is_false_if_a_record_between_the_two_was_stored_late(
+    store: Store,
+) -> None:
+    first, late, last = (record(store) for _ in range(3))
+    for each in (first, last, late):
+        await store.messages.add(each, unique_id=None, before=store.chats.seen(GROUP))
+    assert not store.messages.comes_next(GROUP, first.seq, last.seq)

@@ -5,6 +5,7 @@ import re
 import anyio
 import pytest
 
+from nekro_core.chat import plain_text
 from nekro_core.store import (
     Ownership,
     OwnershipLost,
@@ -34,16 +35,40 @@ async def test_the_epoch_of_a_partition_only_grows(store: Store, clock: Clock) -
     await store.partitions.prepare(2)
     first = await store.partitions.take(1, "worker-1")
     second = await store.partitions.take(1, "worker-2")
-    assert (first, second) == (Ownership(1, 1), Ownership(1, 2))
+    assert [(each.partition, each.epoch) for each in (first, second)] == [(1, 1), (1, 2)]
     assert not await store.partitions.is_current(first)
     assert await store.partitions.is_current(second)
     assert not await store.partitions.release(first), "it is not the owner any more"
     assert await store.partitions.release(second)
+    assert not await store.partitions.release(second), "it was given up before"
     third = await store.partitions.take(1, "worker-1")
     assert third.epoch > second.epoch
     assert (await store.partitions.all())[1] == PartitionOwner(
         partition=1, epoch=third.epoch, worker="worker-1", taken=clock.now
     )
+
+
+async def test_an_ownership_is_valid_only_with_the_token_of_its_owner(store: Store) -> None:
+    await store.partitions.prepare(2)
+    assert not await store.partitions.is_current(Ownership(1, 0, "0.x")), "nobody owns it"
+    first = await store.partitions.take(1, "worker-1")
+    assert first.token not in repr(first)
+    assert await store.partitions.is_current(first)
+    for guess in ("1.", "-", first.token[:-1], "%"):
+        assert not await store.partitions.is_current(Ownership(1, first.epoch, guess))
+    with writing_as(first):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(say, store, "of the owner")
+            # This write is in the same commit.
+            with writing_as(Ownership(1, first.epoch, "1.x")), pytest.raises(OwnershipLost):
+                await say(store, "of a thief")
+    said = [plain_text(each.segments) for each in await store.messages.newest(GROUP, 5)]
+    assert said == ["of the owner"]
+    second = await store.partitions.take(1, "worker-2")
+    assert not await store.partitions.is_current(Ownership(1, second.epoch, first.token))
+    assert await store.partitions.is_current(second)
+    await store.partitions.release(second)
+    assert not await store.partitions.is_current(Ownership(1, second.epoch + 1, second.token))
 
 
 async def test_an_old_owner_can_store_nothing(store: Store) -> None:
@@ -64,7 +89,9 @@ async def test_an_old_owner_can_store_nothing(store: Store) -> None:
     ]
 
 
-async def test_the_writes_of_others_in_the_same_commit_are_stored(store: Store) -> None:
+async def test_writes_that_share_a_commit_with_a_refused_write_of_an_old_owner_are_stored(
+    store: Store,
+) -> None:
     lost = await store.partitions.take(1, "worker-1")
     owned = await store.partitions.take(2, "worker-1")
     await store.partitions.take(1, "worker-2")

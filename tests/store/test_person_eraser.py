@@ -1,4 +1,5 @@
-"""A person is erased from every table of every database. Each table must be listed here."""
+"""A person is erased from every table, on SQLite and on PostgreSQL. Each table must be listed
+here."""
 
 import json
 from dataclasses import replace
@@ -23,7 +24,7 @@ from nekro_core.chat import (
 from nekro_core.chat.redact import RedactionTarget
 from nekro_core.store import ModelUse, Person, Step, Store, TimerRow, ToolCall, WaitingRow
 from nekro_core.store.database import SqlStatement
-from nekro_core.store.messages import unique_id_of
+from nekro_core.store.messages import unique_id_of, with_final_seq
 
 USER, NAME, WORDS = "7717077", "Zaphod", "vermilion"
 GROUP = ChatKey.parse("fake-group_30003")
@@ -35,6 +36,12 @@ WHAT_BECOMES = {
     "accounts": "stays: it has no data of people",
     "upgrade_notes": "stays: it has no data of people",
     "partition_owners": "stays: it has no data of people",
+    "item_takes": "stays: it has no data of people",
+    "commit_marks": "stays: it has no data of people",
+    "shared_plugins": "stays: it has plugins, and the operators who installed them",
+    "plugin_reports": "stays: it has no data of people",
+    "media_files": "the rows are deleted by nekro_core.cluster.shared_media, with the objects",
+    "box_files": "the rows of the person's chats are deleted by nekro_core.cluster.box_storage",
     "chats": "the row of a private chat is deleted",
     "users": "the person's rows are deleted",
     "messages": "the person's messages are deleted; other messages name nobody in their place",
@@ -113,7 +120,7 @@ async def add(store: Store, record: Record) -> Record:
         *store.users.seen(record.chat_key.instance, record.sender),
     )
     await store.messages.add(record, unique_id=unique_id_of(record.message_id), before=before)
-    return record
+    return with_final_seq(record)
 
 
 async def a_turn(store: Store, chat: ChatKey, user: str, run: str, words: str) -> None:

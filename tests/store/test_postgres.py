@@ -25,7 +25,7 @@ from tests.peers.postgres import PostgresServer
 from .conftest import GROUP, say
 
 pytestmark = [pytest.mark.long]
-QUICK = StoreSettings(busy_timeout_s=0.3)
+QUICK = StoreSettings(busy_timeout_s=1.0)
 
 HOLD = """
 import sys, anyio
@@ -181,7 +181,9 @@ async def schema(postgres: PostgresServer, url: str) -> set[str]:
     return {row[0] for row in (*columns, *indexes)}
 
 
-async def test_migrations_lead_to_the_schema_of_the_models(postgres: PostgresServer) -> None:
+async def test_migrations_lead_to_the_schema_of_the_database_models(
+    postgres: PostgresServer,
+) -> None:
     migrated, fresh = await postgres.database(), await postgres.empty_database()
     async with TortoiseContext() as context:
         host, _, name = fresh.rpartition("@")[2].partition("/")

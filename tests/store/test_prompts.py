@@ -34,7 +34,9 @@ async def test_the_same_text_in_two_chats_is_stored_as_two_parts(store: Store) -
     assert PromptPart.of(f"{long}1", "a").hash != PromptPart.of(f"{long}2", "a").hash
 
 
-async def test_the_previous_prompt_of_a_turn_is_that_of_the_chats_last_turn(store: Store) -> None:
+async def test_the_prompt_before_that_of_a_turn_is_the_prompt_of_the_chats_turn_before(
+    store: Store,
+) -> None:
     first = await a_turn(store, RULES)
     await a_turn(store, RULES, chat=OTHER)
     second = await a_turn(store, RULES)

@@ -21,7 +21,7 @@ from nekro_core.chat import (
 )
 from nekro_core.store import ModelUse, Person, Step, Store, TimerRow, ToolCall, WaitingRow
 from nekro_core.store.database import SqlStatement
-from nekro_core.store.messages import unique_id_of
+from nekro_core.store.messages import unique_id_of, with_final_seq
 from nekro_core.store.prompts import PromptRow
 
 LIN, MEI = "7717077", "5550002"
@@ -75,7 +75,7 @@ async def said(store: Store, chat: ChatKey, user: str, words: str = "hi", **more
         *store.users.seen(chat.instance, record.sender),
     )
     await store.messages.add(record, unique_id=unique_id_of(record.message_id), before=before)
-    return record
+    return with_final_seq(record)
 
 
 async def sent(store: Store, chat: ChatKey, run: str, segments: Segments) -> None:
@@ -262,7 +262,7 @@ async def test_erasing_clears_the_caches_of_chats_and_users(store: Store) -> Non
     assert await rows(store, "users", "instance") == [("fake",), ("fake.2",)]
 
 
-async def test_one_record_is_erased(store: Store) -> None:
+async def test_forget_record_erases_one_record(store: Store) -> None:
     lines = [await said(store, GROUP, MEI, str(number)) for number in range(3)]
     await store.erasing.forget_record(lines[1].seq)
     assert await rows(store, "messages", "seq") == [(lines[0].seq,), (lines[2].seq,)]

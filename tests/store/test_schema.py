@@ -1,4 +1,5 @@
-"""Migrations make the same tables as the models, and a database of another version is refused."""
+"""Migrations make the same tables as the database models (the classes that describe the tables to
+Tortoise), and a database of a newer version is refused."""
 
 import re
 import sqlite3
@@ -53,7 +54,7 @@ def applied(path: Path) -> list[str]:
         return [name for (name,) in rows]
 
 
-async def test_migrations_lead_to_the_schema_of_the_models(tmp_path: Path) -> None:
+async def test_migrations_lead_to_the_schema_of_the_database_models(tmp_path: Path) -> None:
     """On SQLite, Tortoise's AlterField and RemoveField rebuild a table and silently drop its unique
     keys and indexes. This test fails if a migration does not make them again."""
     async with TortoiseContext() as context:
@@ -68,11 +69,11 @@ async def test_migrations_lead_to_the_schema_of_the_models(tmp_path: Path) -> No
     assert sum("unique: 1" in text for text in schema(fresh).values()) >= 10
 
 
-async def test_a_new_file_has_the_tables_of_the_models() -> None:
+async def test_a_new_database_file_has_the_tables_of_the_database_models() -> None:
     assert PLACE.read_text("utf-8") == await sql_of_models(), "python -m tests.store.new_tables"
 
 
-def test_no_docstring_of_a_model_contains_a_semicolon() -> None:
+def test_no_docstring_of_a_database_model_contains_a_semicolon() -> None:
     models = [v for v in vars(models_module).values() if hasattr(v, "_meta")]
     assert models
     assert [model.__name__ for model in models if ";" in (model.__doc__ or "")] == []

@@ -13,6 +13,7 @@ import pytest
 from nekro_core.chat import ChatKey, Record, plain_text
 from nekro_core.store import (
     DatabaseInUse,
+    DatabaseTooNew,
     GuardFailed,
     Person,
     SqlStatement,
@@ -114,13 +115,15 @@ async def test_two_processes_cannot_have_the_same_name(postgres_url: str) -> Non
             await say(store)
 
 
-async def test_a_file_cannot_be_shared(sqlite_url: str) -> None:
+async def test_an_sqlite_file_cannot_be_shared(sqlite_url: str) -> None:
     with pytest.raises(StoreUnavailable, match=r"cannot share a SQLite file.*asyncpg://"):
         async with Store.open(sqlite_url, node("worker-1")):
             pass
 
 
-async def test_of_several_processes_one_makes_the_tables(postgres: PostgresServer) -> None:
+async def test_of_several_processes_that_open_an_empty_database_only_one_makes_the_tables(
+    postgres: PostgresServer,
+) -> None:
     url = await postgres.empty_database()
     async with AsyncExitStack() as stack:
         found = [stack.enter_context(writer(url, f"worker-{each}", 5)) for each in range(3)]
@@ -132,6 +135,85 @@ async def test_of_several_processes_one_makes_the_tables(postgres: PostgresServe
     assert [row[0] for row in done] == known_migrations()
     (row,) = await postgres.run("SELECT COUNT(*) AS number FROM messages", url=url)
     assert row["number"] == 15
+
+
+# ---- versions side by side
+
+
+async def migrated_by(postgres: PostgresServer, url: str, name: str) -> None:
+    """Let the database say that a newer version has applied this migration."""
+    row = f"('store', '{name}', now())"
+    applied = f"INSERT INTO tortoise_migrations (app, name, applied_at) VALUES {row}"
+    await postgres.run(applied, url=url)
+
+
+async def newer(postgres: PostgresServer, url: str, name: str) -> None:
+    """Let the database have a migration of a newer version, which adds a column and a table."""
+    await postgres.run("ALTER TABLE messages ADD COLUMN mood TEXT NOT NULL DEFAULT ''", url=url)
+    await postgres.run("CREATE TABLE moods (mood TEXT)", url=url)
+    await migrated_by(postgres, url, name)
+
+
+async def test_a_process_works_with_a_newer_migration_that_says_it_only_adds(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    async with Store.open(postgres_url, node("one")) as running:
+        await newer(postgres, postgres_url, "9998_moods_compatible")
+        await say(running, "it goes on")
+        async with Store.open(postgres_url, node("two")) as started:
+            await say(started, "and may start again")
+            texts = [plain_text(each.segments) for each in await running.messages.newest(GROUP, 9)]
+            assert texts == ["it goes on", "and may start again"]
+    with pytest.raises(DatabaseTooNew):
+        async with Store.open(postgres_url):
+            pass  # A bot that runs alone is upgraded as a whole.
+
+
+async def test_a_process_works_with_several_newer_migrations_if_each_says_that_it_only_adds(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    async with Store.open(postgres_url, node("one")) as running:
+        for name in ("9996_a_compatible", "9997_b_compatible", "9998_c_compatible"):
+            await migrated_by(postgres, postgres_url, name)
+        async with Store.open(postgres_url, node("two")) as started:
+            await say(started, "it starts beside the newer version")
+            (line,) = await running.messages.newest(GROUP, 9)
+            assert plain_text(line.segments) == "it starts beside the newer version"
+        await migrated_by(postgres, postgres_url, "9999_d")
+        with pytest.raises(DatabaseTooNew, match=r"it has 9999_d, this version"):
+            async with Store.open(postgres_url, node("two")):
+                pass
+    with pytest.raises(DatabaseTooNew, match=r"9996_a_compatible, .*, 9999_d"):
+        async with Store.open(postgres_url):
+            pass
+
+
+async def test_a_newer_migration_that_does_not_say_so_is_refused(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    await newer(postgres, postgres_url, "9999_moods")
+    with pytest.raises(DatabaseTooNew, match="9999_moods"):
+        async with Store.open(postgres_url, node("one")):
+            pass
+
+
+async def test_the_tables_are_not_migrated_while_a_process_of_the_version_before_runs(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    newest, later = "0020_shared_files", "0021_takes_and_plugins_compatible"
+    assert known_migrations()[-2:] == [newest, later], "this test takes these migrations back"
+    quick = StoreSettings(node="two", busy_timeout_s=QUICK)
+    async with Store.open(postgres_url, node("one")):
+        delete = f"DELETE FROM tortoise_migrations WHERE name >= '{newest}'"
+        await postgres.run(delete, url=postgres_url)
+        tables = "media_files, box_files, item_takes, commit_marks, shared_plugins, plugin_reports"
+        await postgres.run(f"DROP TABLE {tables}", url=postgres_url)
+        await postgres.run("ALTER TABLE partition_owners DROP COLUMN token", url=postgres_url)
+        with pytest.raises(DatabaseInUse, match=rf"{newest}, and nekro-core one, .* End all"):
+            async with Store.open(postgres_url, quick):
+                pass
+    async with Store.open(postgres_url, quick) as store:
+        await store.partitions.prepare(1)
 
 
 # ---- numbers of records
@@ -192,7 +274,9 @@ async def test_a_record_has_its_number_when_others_are_told_of_it(
     assert await one.messages.get(said.seq) == stored, "a read takes the placeholder too"
 
 
-async def test_a_write_takes_the_placeholder_of_a_stored_record(pair: tuple[Store, Store]) -> None:
+async def test_a_write_may_contain_the_placeholder_of_a_record_that_is_committed(
+    pair: tuple[Store, Store],
+) -> None:
     one, _ = pair
     said = record(one)
     await one.messages.add(said, unique_id=None, before=one.chats.seen(GROUP))
@@ -323,3 +407,37 @@ async def test_both_processes_bind_one_account_to_one_instance(
         assert await say(two, key=ChatKey.parse("fake-group_1"))
         assert one.accounts.own("fake") == two.accounts.own("fake") == {"bot"}
         assert await say(one, key=OTHER)
+
+
+async def test_a_process_finds_a_chat_whose_records_another_one_has_stored(
+    pair: tuple[Store, Store],
+) -> None:
+    one, two = pair
+    assert await two.chat_list.one(GROUP) is None
+    await say(one, "hello")
+    found = await two.chat_list.one(GROUP)
+    assert found is not None
+    assert found.newest is not None
+    assert plain_text(found.newest.segments) == "hello"
+
+
+async def test_a_process_learns_which_chats_have_records_that_another_process_has_stored(
+    postgres_url: str,
+) -> None:
+    async with (
+        Store.open(postgres_url, node("gateway")) as gateway,
+        Store.open(postgres_url, node("worker")) as worker,
+    ):
+        await gateway.messages.read_newer()
+        await say(worker, "hello")
+        await gateway.messages.read_newer()
+        assert [*await gateway.messages.newest_seqs()] == [GROUP]
+        await say(worker, "far away", key=OTHER)
+        await say(worker, "hello to you")
+        await gateway.messages.read_newer()
+        known = await gateway.messages.newest_seqs()
+        assert [*known] == [OTHER, GROUP]
+        assert known[GROUP] == await worker.messages.newest_seq()
+        (newest,) = (await gateway.chat_list.page(limit=1)).chats
+        assert newest.newest is not None
+        assert plain_text(newest.newest.segments) == "hello to you"

@@ -13,7 +13,7 @@ from .conftest import GROUP, record
 
 async def test_the_queue_of_waiting_writes_is_limited(tmp_path: Path) -> None:
     path = tmp_path / "nekro.sqlite3"
-    settings = StoreSettings(queue=100, batch=1, busy_timeout_s=0.3)
+    settings = StoreSettings(queue=100, batch=1, busy_timeout_s=30)
     async with Store.open(f"sqlite://{path}", settings) as store:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")

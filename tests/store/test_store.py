@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 
+import anyio
 import pytest
 
 from nekro_core.chat import (
@@ -53,6 +54,21 @@ async def test_a_chats_name_is_kept_over_a_restart(url: str) -> None:
         assert store.chats.seen(GROUP, "Tea house") != ()
 
 
+async def test_a_name_that_became_known_later_is_kept_over_a_restart(url: str) -> None:
+    async with Store.open(url) as store:
+        await say(store)
+        store.chats.rename(GROUP, "Tea house")
+        store.chats.rename(GROUP, "")
+        store.chats.rename(OTHER, "not stored yet")
+        assert store.chats.name(OTHER) == "not stored yet"
+    async with Store.open(url) as store:
+        assert (store.chats.name(GROUP), store.chats.name(OTHER)) == ("Tea house", "")
+        store.chats.rename(OTHER, "now it is")
+        await say(store, key=OTHER)
+    async with Store.open(url) as store:
+        assert store.chats.name(OTHER) == "now it is"
+
+
 async def test_an_account_keeps_its_instance_over_restarts(url: str) -> None:
     async with Store.open(url) as store:
         bind = store.accounts.bind
@@ -91,7 +107,7 @@ async def test_an_operator_can_choose_the_instance_of_an_account(store: Store) -
 # ---- turns
 
 
-async def test_a_chat_has_one_running_turn(store: Store, clock: Clock) -> None:
+async def test_a_chat_has_at_most_one_running_turn(store: Store, clock: Clock) -> None:
     trigger = await say(store)
     turn = await store.turns.begin(GROUP, trigger_seq=trigger.seq, through_seq=trigger.seq)
     assert turn.running
@@ -145,6 +161,32 @@ async def test_unanswered_messages_are_found(store: Store) -> None:
     await store.chats.mark_handled(OTHER, elsewhere.seq)
     await store.chats.mark_handled(OTHER, 0)
     assert [each.chat_key for each in await store.turns.unanswered(since=500.0)] == [GROUP]
+
+
+async def test_one_list_of_unanswered_messages_serves_several_owners_of_chats(store: Store) -> None:
+    """Each owner reads only the messages of its own chats, in slices between which other tasks
+    run."""
+    mine = [await say(store, f"{number}", sender=Sender(f"{number}")) for number in range(450)]
+    taken_back = await say(store, "no", message_id="no")
+    elsewhere = await say(store, "elsewhere", key=OTHER)
+    listed = await store.turns.list_unanswered(since=0)
+    assert {each.chat_key: len(each.seqs) for each in listed} == {GROUP: 451, OTHER: 1}
+    await store.messages.recall(GROUP, "no")
+    turns = [0]
+
+    async def other_task() -> None:
+        while True:
+            turns[0] += 1
+            await anyio.sleep(0)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(other_task)
+        (found,) = await store.turns.read_unanswered(listed, lambda chat: chat == GROUP)
+        tasks.cancel_scope.cancel()
+    assert found.records == tuple(mine), f"{taken_back.seq} was recalled after the list"
+    assert turns[0] >= 3
+    (found,) = await store.turns.read_unanswered(listed, lambda chat: chat == OTHER)
+    assert found.records == (elsewhere,)
 
 
 async def test_a_turn_does_not_mark_another_persons_question_as_answered(store: Store) -> None:
@@ -272,7 +314,7 @@ async def test_runs_are_stored_and_found_with_their_code_and_calls(store: Store)
 # ---- deliveries
 
 
-async def test_an_echo_that_arrives_before_the_receipt_is_shown_once(store: Store) -> None:
+async def test_a_message_whose_echo_arrives_before_its_receipt_is_shown_once(store: Store) -> None:
     shown = record(store, "hi", author=Author.BOT, run_id="r1", state=DeliveryState.SENDING)
     row = _row(store, shown)
     await store.deliveries.add([row], [shown])
@@ -294,6 +336,31 @@ async def test_two_deliveries_with_the_same_message_id_both_stay_sent(store: Sto
         await store.deliveries.mark(rows[-1], DeliveryState.SENT, message_id="1")
     assert [row.state for row in await store.deliveries.of_run("r1")] == [DeliveryState.SENT] * 2
     assert [r.message_id for r in await store.messages.newest(GROUP, 10)] == ["1", "1"]
+
+
+async def test_a_platform_call_begins_only_for_a_row_of_its_chat_in_an_allowed_state(
+    store: Store,
+) -> None:
+    allowed = {DeliveryState.PENDING, DeliveryState.SENDING}
+    shown = record(store, author=Author.BOT, run_id="r1", state=DeliveryState.PENDING)
+    row = replace(_row(store, shown), state=DeliveryState.PENDING)
+    await store.deliveries.add([row], [shown])
+    deliveries = store.deliveries
+    other = ChatKey(GROUP.instance, GROUP.kind, "elsewhere")
+    assert await deliveries.begin_call(row.delivery_id, other, allowed) is None
+    assert await deliveries.begin_call("unknown", GROUP, allowed) is None
+    assert await deliveries.begin_call(row.delivery_id, GROUP, {DeliveryState.UNKNOWN}) is None
+    assert (await store.messages.newest(GROUP, 1))[0].state is DeliveryState.PENDING
+
+    begun = await deliveries.begin_call(row.delivery_id, GROUP, allowed)
+    assert begun is not None
+    assert begun.state is DeliveryState.SENDING
+    assert begun == await deliveries.get(row.delivery_id)
+    assert (await store.messages.newest(GROUP, 1))[0].state is DeliveryState.SENDING
+
+    await deliveries.mark(begun, DeliveryState.SENT, message_id="77")
+    assert await deliveries.begin_call(row.delivery_id, GROUP, allowed) is None
+    assert (await store.messages.newest(GROUP, 1))[0].state is DeliveryState.SENT
 
 
 def _row(store: Store, shown: Record) -> DeliveryRow:
@@ -342,5 +409,5 @@ async def test_concurrent_writers_learn_whether_the_value_existed(store: Store) 
     assert await store.plugin_data.get("a") == "19"
 
 
-async def test_without_states_no_deliveries_are_listed(store: Store) -> None:
+async def test_newest_lists_no_deliveries_if_no_states_are_given(store: Store) -> None:
     assert await store.deliveries.newest() == []

@@ -76,7 +76,9 @@ async def test_two_lines_with_the_same_unique_id_are_stored_as_one(store: Store)
     assert len(await store.messages.newest(GROUP, 10)) == 1
 
 
-async def test_model_use_of_plugins_counts_for_chat_and_person(store: Store, clock: Clock) -> None:
+async def test_requests_of_plugins_to_models_count_in_the_usage_of_chat_and_person(
+    store: Store, clock: Clock
+) -> None:
     turn = await store.turns.begin(GROUP, trigger_seq=1, through_seq=1, user_id="10001")
     step = Step(position=0, reply="x", prompt_tokens=100, completion_tokens=10, started=clock.now)
     await store.turns.add_step(turn.turn_id, step)

@@ -29,16 +29,19 @@ from nekro_core.store.models.console import (
     ConsoleTokenTable,
     DocumentTable,
 )
+from nekro_core.store.models.files import BoxFilesTable, MediaFileTable
 from nekro_core.store.models.memory import (
     MemoryChatTable,
     MemoryOffTable,
     NoteTable,
     SummaryTable,
 )
-from nekro_core.store.models.partitions import PartitionOwnerTable
+from nekro_core.store.models.partitions import CommitMarkTable, ItemTakeTable, PartitionOwnerTable
 from nekro_core.store.models.plugins import (
     ModelUseTable,
     PluginDataTable,
+    PluginReportTable,
+    SharedPluginTable,
     TimerTable,
     WaitingTable,
 )
@@ -67,7 +70,9 @@ from nekro_core.store.models.upgrades import UpgradeNoteTable
 __all__ = [
     "AccountTable",
     "AuditLogTable",
+    "BoxFilesTable",
     "ChatTable",
+    "CommitMarkTable",
     "ConsoleInvitationTable",
     "ConsolePersonTable",
     "ConsoleRecoveryCodeTable",
@@ -76,7 +81,9 @@ __all__ = [
     "CountedTable",
     "DeliveryTable",
     "DocumentTable",
+    "ItemTakeTable",
     "LatencyTable",
+    "MediaFileTable",
     "MemoryChatTable",
     "MemoryOffTable",
     "MessageTable",
@@ -85,6 +92,7 @@ __all__ = [
     "NoteTable",
     "PartitionOwnerTable",
     "PluginDataTable",
+    "PluginReportTable",
     "PromptPartTable",
     "PromptTable",
     "RunTable",
@@ -92,6 +100,7 @@ __all__ = [
     "SearchChangeTable",
     "SearchPageTable",
     "SearchSegmentTable",
+    "SharedPluginTable",
     "StatisticsTable",
     "StepTable",
     "SummaryTable",

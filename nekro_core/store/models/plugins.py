@@ -104,3 +104,43 @@ class WaitingTable(Model):
         )
         table = "waiting"
         unique_together = (("kind", "name"),)
+
+
+class SharedPluginTable(Model):
+    """A plugin that all processes of a cluster have. ``mark`` is the digest of its files, empty if
+    it is not installed, and ``archive`` the digest of the object with the files."""
+
+    item = fields.CharField(max_length=MAX_ID, primary_key=True)
+    key = fields.CharField(max_length=MAX_ID)
+    version = fields.TextField()
+    mark = fields.CharField(max_length=64)
+    archive = fields.CharField(max_length=64)
+    size = fields.BigIntField()
+    record = fields.TextField()
+    needs = fields.TextField()
+    abilities = fields.TextField()
+    wanted = fields.BooleanField()
+    without_data = fields.BooleanField()
+    node = fields.CharField(max_length=MAX_ID)
+    changed_by = fields.TextField()
+    changed = fields.FloatField()
+    revision = fields.BigIntField()
+
+    class Meta:
+        table_description = "A plugin that all processes of a cluster have"
+        table = "shared_plugins"
+
+
+class PluginReportTable(Model):
+    """Why a process of a cluster cannot use a plugin. ``told`` is when the process last said so."""
+
+    id = fields.BigIntField(primary_key=True)
+    node = fields.CharField(max_length=MAX_ID)
+    item = fields.CharField(max_length=MAX_ID)
+    problem = fields.TextField()
+    told = fields.FloatField()
+
+    class Meta:
+        table_description = "Why a process of a cluster cannot use a plugin"
+        table = "plugin_reports"
+        unique_together = (("node", "item"),)

@@ -57,7 +57,7 @@ class SearchBlockTable(Model):
 
 class SearchChangeTable(Model):
     """A message that was changed or deleted, and that the search index has in its old form.
-    Triggers write these rows."""
+    Triggers of the database write these rows."""
 
     id = fields.BigIntField(primary_key=True)
     chat_key = fields.CharField(max_length=MAX_KEY_LENGTH, db_index=True)

@@ -112,7 +112,8 @@ class PromptPartTable(Model):
 
 
 class RunTable(Model):
-    """One execution of a reply's code. ``stop`` is empty while it runs."""
+    """One execution of a reply's code. ``stop`` is the reason why it ended. While it runs, ``stop``
+    is empty, or ``saying`` if the run sends words."""
 
     run_id = fields.CharField(max_length=64, primary_key=True)
     chat_key = fields.CharField(max_length=MAX_KEY_LENGTH)
