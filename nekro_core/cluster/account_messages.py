@@ -29,8 +29,13 @@ def account_name(instance: str) -> str:
 def call_seconds(settings: DeliverySettings, segments: Segments) -> float:
     """Return the time limit of a platform call in seconds. It is longer for large media, and at
     most `LONGEST_CALL_S`."""
-    seconds = settings.call_s + media_bytes(segments) // settings.call_bytes_s
-    return min(seconds, LONGEST_CALL_S)
+    return min(settings.call_s + carry_seconds(settings, segments), LONGEST_CALL_S)
+
+
+def carry_seconds(settings: DeliverySettings, segments: Segments) -> float:
+    """Return how many seconds the media of a message may need into the object store, or out of
+    it."""
+    return media_bytes(segments) // settings.call_bytes_s
 
 
 class DeliveryData(msgspec.Struct, frozen=True):
@@ -65,6 +70,7 @@ class SendRequest(msgspec.Struct, frozen=True, tag="send"):
     partition: int
     epoch: int
     delivery: DeliveryData
+    token: str = ""
 
 
 class EditRequest(msgspec.Struct, frozen=True, tag="edit"):
@@ -74,6 +80,7 @@ class EditRequest(msgspec.Struct, frozen=True, tag="edit"):
     epoch: int
     message_id: str
     delivery: DeliveryData
+    token: str = ""
 
 
 class ConfirmRequest(msgspec.Struct, frozen=True, tag="confirm"):
@@ -85,9 +92,10 @@ class ConfirmRequest(msgspec.Struct, frozen=True, tag="confirm"):
     since: float
     before: frozenset[str]
     taken: frozenset[str]
+    token: str = ""
 
     def doubt(self, delivery: Delivery) -> UncertainDelivery:
-        """Return the question to the adapter about ``delivery``."""
+        """Return the argument of `SupportsConfirmation.confirm` for ``delivery``."""
         return UncertainDelivery(
             delivery=delivery, since=self.since, before=self.before, taken=self.taken
         )
@@ -100,6 +108,7 @@ class TypingRequest(msgspec.Struct, frozen=True, tag="typing"):
     epoch: int
     chat_key: str
     typing: bool
+    token: str = ""
 
 
 class ReactRequest(msgspec.Struct, frozen=True, tag="react"):
@@ -110,6 +119,7 @@ class ReactRequest(msgspec.Struct, frozen=True, tag="react"):
     chat_key: str
     message_id: str
     emoji: str
+    token: str = ""
 
 
 class RemoteChatRequest(msgspec.Struct, frozen=True, tag="chat"):
@@ -119,7 +129,8 @@ class RemoteChatRequest(msgspec.Struct, frozen=True, tag="chat"):
 
 
 OwnerRequest = SendRequest | EditRequest | ConfirmRequest | TypingRequest | ReactRequest
-"""The requests that a gateway accepts only from the worker that owns the chat's partition."""
+"""The requests that a gateway accepts only from the worker that owns the chat's partition. The
+``token`` is the owner's (`Ownership.token`)."""
 AccountRequest = OwnerRequest | RemoteChatRequest
 
 
@@ -147,12 +158,14 @@ class RemoteChat(msgspec.Struct, frozen=True):
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
     """The gateway refuses a request. ``lost`` means that the request's epoch is not the current
-    one: another worker owns the partition now. ``sign`` means that the adapter raised
+    one: another worker owns the partition now. ``later`` means that the platform call was certainly
+    not made, and can be made later. ``sign`` means that the adapter raised
     `SignRefused`: the platform refuses the typing state or the reaction, and would refuse it
     again."""
 
     reason: str
     lost: bool = False
+    later: bool = False
     sign: bool = False
 
 

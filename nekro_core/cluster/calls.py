@@ -54,10 +54,12 @@ class CallCarrier(Protocol):
             NobodyServes: No process serves the name. The call was not made.
             ServerBusy: The process that serves the name handles too many calls. The call was not
                 made.
-            CallTooLarge: The request is too large and was not sent. Or the call was made, and its
-                answer is too large to be sent.
-            CallTimedOut: There was no answer in time. The call may have been made.
-            CallFailed: The handler raised an error. The text is the error's text.
+            CallTooLarge: The request is too large and was not sent.
+            AnswerTooLarge: The call was made, and its answer is too large to be sent.
+            CallTimedOut: There was no answer in time, or the process that handled the call has
+                ended. The call may have been made.
+            CallFailed: The handler raised an error. The text is that of a `NekroError`; after
+                another error, it says only that the call failed.
             ClusterUnavailable: The connection is down. The call may have been made.
             ValueError: The name or the time limit is not allowed.
         """

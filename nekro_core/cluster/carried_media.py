@@ -16,9 +16,12 @@ from nekro_core.cluster.errors import ClusterError
 from nekro_core.cluster.objects import ObjectStore
 from nekro_core.system.errors import NekroError
 
-_FOLDER = "outgoing"
+OUTGOING = "outgoing/"
+"""The beginning of the names of outgoing media."""
 _ENDING = re.compile(r"\.[A-Za-z0-9]{1,5}\Z")
 _DELETE_S = 5.0
+"""Time limit in seconds for deleting the copies of media after a delivery. The next message of the
+chat waits for it."""
 _MOST_MEDIA = 200
 """Maximum number of media in one delivery. A bundle has at most 100 messages."""
 
@@ -33,7 +36,7 @@ async def uploaded(objects: ObjectStore, segments: Segments) -> AsyncIterator[Se
     """Put the files of all media into the object store. They are deleted from it when the block
     ends. Yields the segments with names of objects in place of paths. Raises `ClusterError` and
     `OSError`."""
-    folder, names = f"{_FOLDER}/{uuid.uuid4().hex}", list[str]()
+    folder, names = f"{OUTGOING}{uuid.uuid4().hex}", list[str]()
 
     async def put(media: Media) -> Media:
         ending = _ENDING.search(media.path)
@@ -65,10 +68,10 @@ async def downloaded(
     folder, fetched = scratch / uuid.uuid4().hex, list[Path]()
 
     async def fetch(media: Media) -> Media:
-        if not media.path.startswith(f"{_FOLDER}/"):
+        if not media.path.startswith(OUTGOING):
             raise MediaNotCarried(
                 f"a medium has the path {media.path[:80]!r}; expected the name of an object in "
-                f"{_FOLDER}/"
+                f"{OUTGOING}"
             )
         if len(fetched) >= _MOST_MEDIA:
             raise MediaNotCarried(f"a delivery has more than {_MOST_MEDIA} media")
@@ -109,6 +112,12 @@ async def _changed(segment: Segment, change: Callable[[Media], Awaitable[Media]]
 
 
 def _remove(folder: Path, files: list[Path]) -> None:
-    for file in files:
-        file.unlink(missing_ok=True)
-    folder.rmdir()
+    """Remove the files and their folder. An error is only logged: raised, it would replace the
+    outcome of the platform call."""
+    try:
+        for file in files:
+            file.unlink(missing_ok=True)
+        if folder.exists():
+            folder.rmdir()
+    except OSError as error:
+        logger.warning("the folder {} of sent media is not removed: {}", folder, error)

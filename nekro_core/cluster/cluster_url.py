@@ -3,7 +3,7 @@
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from nekro_core.cluster.errors import ClusterMisconfigured
 
@@ -25,6 +25,11 @@ class ClusterUrl:
 
     servers: tuple[str, ...]
     encrypted: bool
+
+    @property
+    def password(self) -> str:
+        """The password of the URLs that have one; empty if none has one. Do not log it."""
+        return next((found for each in self.servers if (found := _password(each))), "")
 
     def __str__(self) -> str:
         """The addresses without user and password, for logs and error texts."""
@@ -55,6 +60,11 @@ def read_cluster_url(text: str) -> ClusterUrl:
         raise ClusterMisconfigured(
             "NEKRO_CLUSTER_URL mixes nats:// and tls://: all servers of a cluster need the same"
         )
+    if len({found for each in urls if (found := _password(each))}) > 1:
+        raise ClusterMisconfigured(
+            "NEKRO_CLUSTER_URL has several passwords: all servers of a cluster have the same "
+            "users, and gateways sign the leases of accounts with the password"
+        )
     return ClusterUrl(_with_ports(urls), schemes == {"tls"})
 
 
@@ -70,7 +80,7 @@ def _checked(url: str) -> str:
         raise ClusterMisconfigured(f"NEKRO_CLUSTER_URL has {shown}: {_EXPECTED}")
     if parts.path.strip("/") or parts.query or parts.fragment:
         raise ClusterMisconfigured(f"NEKRO_CLUSTER_URL has {shown} with a path: {_EXPECTED}")
-    if _is_loopback(parts.hostname):
+    if is_loopback(parts.hostname):
         return parts.scheme
     if not parts.username or not parts.password:
         raise ClusterMisconfigured(
@@ -90,13 +100,18 @@ def _with_ports(urls: Sequence[str]) -> tuple[str, ...]:
     return tuple(url if urlsplit(url).port else f"{url.rstrip('/')}:{_PORT}" for url in urls)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether a host is this machine."""
     if host == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _password(url: str) -> str:
+    return unquote(urlsplit(url).password or "")
 
 
 def _shown(url: str) -> str:

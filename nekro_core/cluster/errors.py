@@ -10,12 +10,16 @@
         ├── LeaseTaken             another process uses the name
         ├── LeaseLost              another process has taken the name from this one
         ├── ObjectMissing          the object store has no object of this name
-        ├── ObjectTooLarge         an object is larger than the store accepts
+        │   └── ObjectDamaged      the content of an object is not what was stored
+        ├── ObjectTooLarge         an object is larger than the store or the reader accepts
         └── CallError              the base class of failed calls
             ├── NobodyServes       no process serves the name; the call was certainly not made
             ├── CallTimedOut       no answer in time; the call may have been made
-            ├── CallTooLarge       the request or the answer is too large
-            ├── ServerBusy         the server has too many calls; this one was not made
+            ├── CallTooLarge       the request is too large; the call was not made
+            │   └── AnswerTooLarge the answer is too large; the call was made
+            ├── RequestNotStored   a large request could not be stored; the call was not made
+            ├── ServerBusy         the process that serves the name has too many calls; this one was
+            │                      not made
             └── CallFailed         the handler of the call raised an error
 """
 
@@ -52,8 +56,14 @@ class ObjectMissing(ClusterError):
     """The object store has no object of this name."""
 
 
+class ObjectDamaged(ObjectMissing):
+    """The content of an object is not what was stored. Nobody can use it, so it is as good as
+    missing."""
+
+
 class ObjectTooLarge(ClusterError):
-    """An object is larger than the store accepts. Nothing was stored."""
+    """An object is larger than the store accepts, or than its reader does. Nothing was stored or
+    fetched."""
 
 
 class CallError(ClusterError):
@@ -65,12 +75,21 @@ class NobodyServes(CallError):
 
 
 class CallTimedOut(CallError):
-    """There was no answer in time. The call may have been made."""
+    """There was no answer in time, or the process that handled the call has ended. The call may
+    have been made."""
 
 
 class CallTooLarge(CallError):
-    """The request or the answer is larger than `CALL_BYTES`. A request that is too large was not
-    sent; if only the answer is too large, the call was made."""
+    """The request is larger than `CALL_BYTES` and was not sent."""
+
+
+class AnswerTooLarge(CallTooLarge):
+    """The call was made, and its answer is larger than `CALL_BYTES`."""
+
+
+class RequestNotStored(CallError):
+    """The request is so large that it goes through the object store, and it could not be stored
+    there. The call was not made."""
 
 
 class ServerBusy(CallError):
@@ -79,4 +98,5 @@ class ServerBusy(CallError):
 
 
 class CallFailed(CallError):
-    """The handler of the call raised an error. The text is the error's text."""
+    """The handler of the call raised an error. The text is that of a `NekroError`; after another
+    error, it says only that the call failed."""

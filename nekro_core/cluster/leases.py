@@ -16,7 +16,9 @@ class Leases(Protocol):
 
         Args:
             name: The name: 1 to 200 characters.
-            holder: The name of this process. A process that is refused shows it in its error.
+            holder: The name of this process. A process that is refused shows it in its error. A
+                process that was killed and started again under its name gets its names back at
+                once, so two processes that run at the same time must not share a name.
 
         Raises:
             LeaseTaken: Another block, here or in another process, uses the name. The text names its
@@ -25,6 +27,11 @@ class Leases(Protocol):
                 too long and did not renew the lease. The block was cancelled.
             ClusterUnavailable: NATS did not answer when the block began.
         """
+
+    def is_current(self, name: str) -> bool:
+        """Return whether a block of this process uses a name and no other process can have taken it
+        meanwhile. Check this right before you do what only the holder may do: a process that was
+        suspended learns only at its next renewal that it has lost a name."""
 
 
 class LocalLeases:
@@ -43,3 +50,7 @@ class LocalLeases:
             yield
         finally:
             del self._holders[name]
+
+    def is_current(self, name: str) -> bool:
+        """See `Leases.is_current`."""
+        return name in self._holders

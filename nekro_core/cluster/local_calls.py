@@ -14,6 +14,7 @@ from nekro_core.cluster.calls import (
     check_call_name,
 )
 from nekro_core.cluster.errors import (
+    AnswerTooLarge,
     CallFailed,
     CallTimedOut,
     CallTooLarge,
@@ -74,6 +75,6 @@ class LocalCalls:
             finally:
                 served.scopes.discard(scope)
             if len(answer) > CALL_BYTES:
-                raise CallTooLarge(f"an answer of {len(answer)} bytes; at most {CALL_BYTES}")
+                raise AnswerTooLarge(f"an answer of {len(answer)} bytes; at most {CALL_BYTES}")
             return answer
         raise CallTimedOut(f"{name} did not answer within {within_s:g} s")

@@ -25,9 +25,11 @@ _KNOWN_S = 120.0
 """Seconds for which the log remembers an item's id, as on NATS. An item with a remembered id is not
 stored again."""
 _MOST_ITEMS = 100_000
-"""Maximum number of items that wait in all partitions together."""
+"""Maximum number of items that wait in all partitions together. They are in memory. An item names
+a stored row and has a few hundred bytes, so they take some tens of MB."""
 _RELEASE_S = 2.0
-"""Time limit in seconds for storing that a partition was given up."""
+"""Time limit in seconds for storing that a partition was given up. If it is not stored, the next
+owner gets a greater epoch all the same."""
 _AGAIN_S = 1.0
 """If the work of a partition returns or fails, the partition gets an owner again after this many
 seconds."""

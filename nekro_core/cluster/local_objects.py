@@ -7,7 +7,7 @@ from pathlib import Path
 from anyio import to_thread
 
 from nekro_core.cluster.errors import ObjectMissing, ObjectTooLarge
-from nekro_core.cluster.objects import OBJECT_BYTES, check_object_name
+from nekro_core.cluster.objects import OBJECT_BYTES, check_object_name, too_large
 
 _UNFINISHED = ".unfinished"
 """The folder of files that are being written. It cannot be an object, because no name of an object
@@ -30,10 +30,13 @@ class LocalObjects:
         """See `ObjectStore.put`."""
         await to_thread.run_sync(self._put, self._path(name), source)
 
-    async def fetch(self, name: str, target: Path) -> int:
+    async def fetch(self, name: str, target: Path, *, most_bytes: int = OBJECT_BYTES) -> int:
         """See `ObjectStore.fetch`."""
         path = self._path(name)
         try:
+            # The size stays what it is: an object is replaced by another file, not written to.
+            if (await to_thread.run_sync(path.stat)).st_size > most_bytes:
+                raise too_large(name, most_bytes)
             return await to_thread.run_sync(_copy_whole, path, target, target.parent)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
             if await to_thread.run_sync(path.is_file):

@@ -6,6 +6,7 @@ https://docs.nats.io/reference/reference-protocols/nats_api_reference.
 """
 
 import json
+import secrets
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ import nats.errors
 from loguru import logger
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.nuid import NUID
 
 from nekro_core.cluster.cluster_url import ClusterUrl
 from nekro_core.cluster.errors import ClusterError, ClusterMisconfigured, ClusterUnavailable
@@ -33,6 +35,11 @@ suspended: such a server keeps its connections open."""
 _API_S = 5.0
 """Time limit of one request to JetStream's API, in seconds."""
 _CLOSE_S = 5.0
+"""Time limit in seconds for sending what still waits and closing the connection. A server that does
+not answer must not hold up the end of the process."""
+_NAME_BYTES = 11
+"""Number of random bytes of the name of an inbox: 22 hexadecimal digits, the length of the names
+that the client library makes."""
 _TLS_REMEDY = (
     ". With tls://, the server's configuration needs `handshake_first: true`, and this machine "
     "must trust its certificate (SSL_CERT_FILE names the file of another authority)"
@@ -54,13 +61,26 @@ class JetStreamRefused(ClusterError):
         return self.code == _NOT_FOUND
 
 
+class _RandomNames(NUID):
+    """Makes the names of inboxes. The client library counts up from one name to the next. Then a
+    worker, which sees the inbox of a call that it gets, could work out the inboxes of the gateway's
+    next requests, and have NATS send forged answers there."""
+
+    def next(self) -> bytearray:
+        """Return a name that cannot be guessed. It has the length that the library expects."""
+        return bytearray(secrets.token_hex(_NAME_BYTES).encode())
+
+
 class NatsConnection:
     """A connection to the cluster's NATS servers. Use `NatsConnection.open`. If the connection is
-    lost, the client connects again. Until then, requests fail with `ClusterUnavailable`."""
+    lost, the requests that wait for an answer fail at once with `ClusterUnavailable`, and the
+    client connects again."""
 
     def __init__(self, client: Client, url: ClusterUrl) -> None:
         self.client = client
         self._url = url
+        self._waiting: set[anyio.CancelScope] = set()
+        """The requests that wait for an answer."""
 
     @classmethod
     @asynccontextmanager
@@ -81,6 +101,8 @@ class NatsConnection:
             ClusterUnavailable: No server answered in time.
         """
         client = Client()
+        client._nuid = _RandomNames()  # noqa: SLF001 (the library has no setting for it)
+        connection = cls(client, url)
         problems: list[str] = []
 
         async def failed(error: Exception) -> None:
@@ -88,6 +110,7 @@ class NatsConnection:
             logger.warning("NATS: {}", problems[0])
 
         async def lost() -> None:
+            connection._give_up_requests()
             if not client.is_closed:
                 logger.warning("NATS: the connection to {} was lost", url)
 
@@ -115,7 +138,6 @@ class NatsConnection:
                     )
             except (TimeoutError, OSError, nats.errors.Error) as error:
                 raise _explained(url, [*problems, str(error)], wait_s) from error
-            connection = cls(client, url)
             await connection._check_server()
             yield connection
         finally:
@@ -148,16 +170,27 @@ class NatsConnection:
         """Send a request and return the answer.
 
         Raises `nats.errors.NoRespondersError` if nobody listens to the subject, and
-        `ClusterUnavailable` if there is no answer in time.
+        `ClusterUnavailable` if there is no answer in time, or if the connection is lost meanwhile:
+        the answer to a request on the lost connection never arrives.
         """
-        try:
-            return await self.client.request(
-                subject, data, timeout=within_s, headers=dict(headers) if headers else None
-            )
-        except nats.errors.NoRespondersError:
-            raise
-        except (nats.errors.Error, OSError) as error:
-            raise ClusterUnavailable(f"NATS at {self._url} did not answer: {error}") from error
+        with anyio.CancelScope() as scope:
+            self._waiting.add(scope)
+            try:
+                return await self.client.request(
+                    subject, data, timeout=within_s, headers=dict(headers) if headers else None
+                )
+            except nats.errors.NoRespondersError:
+                raise
+            except (nats.errors.Error, OSError) as error:
+                raise ClusterUnavailable(f"NATS at {self._url} did not answer: {error}") from error
+            finally:
+                self._waiting.discard(scope)
+        raise ClusterUnavailable(f"the connection to NATS at {self._url} was lost")
+
+    def _give_up_requests(self) -> None:
+        """End all requests that wait for an answer, because the connection is lost."""
+        for scope in self._waiting:
+            scope.cancel()
 
     async def send(self, subject: str, data: bytes) -> None:
         """Send a message that gets no answer. While the connection is down, the client keeps the

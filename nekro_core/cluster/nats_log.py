@@ -2,7 +2,7 @@
 
 One stream holds the items of all partitions. It has one subject and one durable consumer for each
 partition. JetStream stores the items, gives the items of each partition out in order, and decides
-which worker owns a partition (`nats_partition.py`).
+which worker may become the owner of a partition (`nats_partition.py`).
 """
 
 import json
@@ -27,8 +27,14 @@ from nekro_core.cluster.nats_partition import (
     consumer_of,
     pinned_client,
 )
-from nekro_core.cluster.nats_presence import WorkerPresence
-from nekro_core.cluster.nats_stream import NO_GATEWAY, check_stream, consumer_config
+from nekro_core.cluster.nats_presence import WorkerPresence, make_presence_stream
+from nekro_core.cluster.nats_stream import (
+    NO_GATEWAY,
+    GoneNotice,
+    check_stream,
+    consumer_config,
+    missing_consumers,
+)
 from nekro_core.cluster.partition_log import (
     DEFAULT_PARTITIONS,
     EpochBook,
@@ -37,13 +43,22 @@ from nekro_core.cluster.partition_log import (
     check_partitions,
     check_worker,
 )
-from nekro_core.cluster.share import PartitionView, WorkerShare, claims
-from nekro_core.cluster.subjects import PARTITION_STREAM, PARTITION_SUBJECT
-from nekro_core.store import OwnershipLost
+from nekro_core.cluster.share import AWAY, PartitionView, WorkerShare, claims
+from nekro_core.cluster.subjects import PARTITION_STREAM, PARTITION_SUBJECT, PRESENCE_STREAM
+from nekro_core.store import OwnershipLost, StoreError
 
 _FULL = "maximum"
 """A word in JetStream's error text (``maximum messages exceeded``) when it refuses an item because
 the stream is full."""
+
+_STREAMS = (PARTITION_STREAM, PRESENCE_STREAM)
+_GONE_REMEDY = (
+    "Nothing is answered until a gateway makes it again, which takes some seconds. If it does not "
+    "come back, start a gateway"
+)
+_COMPARE_S = 1.0
+"""Seconds after which this worker checks again whether the epochs of its partitions are still
+valid. This is one query for all partitions."""
 
 
 class NatsPartitionLog:
@@ -55,11 +70,13 @@ class NatsPartitionLog:
         book: EpochBook,
         partitions: int,
         times: OwnershipTimes,
+        replicas: int = 1,
     ) -> None:
         self._connection = connection
         self._book = book
         self._partitions = partitions
         self._times = times
+        self._replicas = replicas
 
     @classmethod
     async def open(
@@ -92,19 +109,28 @@ class NatsPartitionLog:
             ClusterUnavailable: JetStream does not answer, or no gateway has made the stream.
         """
         check_partitions(partitions)
-        times = times or OwnershipTimes()
-        await check_stream(connection, partitions, replicas if make else 0)
-        log = cls(connection, book, partitions, times)
-        there = {view.partition for view in await log.look()}
-        missing = sorted({*range(partitions)} - there)
-        if missing and not make:
+        log = cls(connection, book, partitions, times or OwnershipTimes(), replicas)
+        if make:
+            await log.make_missing()
+            return log
+        await check_stream(connection, partitions, 0)
+        if not all(view.made for view in await log.look()):
             raise ClusterUnavailable(NO_GATEWAY)
-        for partition in missing:
-            await connection.api(
-                f"CONSUMER.CREATE.{PARTITION_STREAM}.{consumer_of(partition)}.{PARTITION_SUBJECT}.{partition}",
-                {"stream_name": PARTITION_STREAM, "config": consumer_config(partition, times)},
-            )
         return log
+
+    async def make_missing(self) -> None:
+        """Make the streams and the consumers of the log that are missing. Raises
+        `ClusterMisconfigured` and `ClusterUnavailable`."""
+        await check_stream(self._connection, self._partitions, self._replicas)
+        await make_presence_stream(self._connection, self._times.worker_s)
+        for partition in [view.partition for view in await self.look() if not view.made]:
+            await self._connection.api(
+                f"CONSUMER.CREATE.{PARTITION_STREAM}.{consumer_of(partition)}.{PARTITION_SUBJECT}.{partition}",
+                {
+                    "stream_name": PARTITION_STREAM,
+                    "config": consumer_config(partition, self._times),
+                },
+            )
 
     @property
     def partitions(self) -> int:
@@ -120,26 +146,33 @@ class NatsPartitionLog:
         """See `PartitionLog.own`."""
         check_worker(worker)
         presence = WorkerPresence(self._connection, worker, self._times.worker_s)
-        await presence.enter()
         try:
             async with anyio.create_task_group() as tasks:
                 owner = _Owner(self, worker, work)
+                gone = GoneNotice(f"worker {worker}", _GONE_REMEDY)
+                tasks.start_soon(owner.give_up_lost)
                 while True:
+                    began = anyio.current_time()
                     try:
-                        for partition in await owner.look(
-                            await self.look(), await presence.count()
-                        ):
-                            owner.seeking.add(partition)
-                            tasks.start_soon(owner.take, partition)
+                        views = await self.look()
+                        for view in await owner.look(views, await presence.count(), began):
+                            owner.seeking.add(view.partition)
+                            tasks.start_soon(owner.take, view)
+                        gone.note(missing_consumers(views))
                     except ClusterError as error:
-                        logger.warning("{} cannot look at the partitions: {}", worker, error)
+                        if isinstance(error, JetStreamRefused) and error.missing:
+                            said = str(error)
+                            gone.note([f"the stream {each}" for each in _STREAMS if each in said])
+                        else:
+                            logger.warning("{} cannot look at the partitions: {}", worker, error)
                     await anyio.sleep(self._times.look_s)
         finally:
             await presence.leave()
 
     async def look(self) -> list[PartitionView]:
-        """Return the state of every partition. Raises `ClusterError`."""
-        views: list[PartitionView] = []
+        """Return the state of every partition, also of those whose consumer is missing. Raises
+        `ClusterError`."""
+        views: dict[int, PartitionView] = {}
         names = {consumer_of(partition): partition for partition in range(self._partitions)}
         offset, total = 0, 1
         while offset < total:
@@ -147,17 +180,27 @@ class NatsPartitionLog:
                 f"CONSUMER.LIST.{PARTITION_STREAM}", {"offset": offset}
             )
             found = answer.get("consumers") or []
-            views += [_view(names[info["name"]], info) for info in found if info["name"] in names]
+            for info in found:
+                if (partition := names.get(info["name"])) is not None:
+                    views[partition] = _view(partition, info)
             total = int(answer.get("total", 0))
             offset += len(found)
+            # Several NATS servers may have the consumers, and one of them may be away.
+            for name in answer.get("missing") or []:
+                if (partition := names.get(name)) is not None:
+                    views[partition] = PartitionView(partition, True, False, 0, AWAY)
             if not found:
                 break
-        return views
+        return [
+            views.get(each, PartitionView(each, owned=True, idle=False, newest=0))
+            for each in range(self._partitions)
+        ]
 
     async def claim(self, view: PartitionView) -> None:
         """Publish an item without content. The worker that gets this item becomes the owner of the
         partition. If several workers publish it, it is stored once, because its id is the same."""
-        claim_id = f"claim.{view.partition}.{view.newest}"
+        # A consumer that was made again begins with the same numbers.
+        claim_id = f"claim.{view.partition}.{view.newest}.{view.made}"
         await self._append(view.partition, b"", {"Nats-Msg-Id": claim_id, CLAIM: "1"})
 
     def partition(self, number: int) -> AbstractAsyncContextManager[NatsPartition]:
@@ -193,13 +236,26 @@ class _Owner:
         self._work = work
         self._share = WorkerShare(worker)
         self._held: dict[int, anyio.CancelScope] = {}
+        self._partitions: dict[int, NatsPartition] = {}
+        self._made: dict[int, str] = {}
+        """When the consumer of each held partition was made."""
         self.seeking: set[int] = set()
 
-    async def look(self, views: list[PartitionView], workers: int) -> Sequence[int]:
+    async def look(
+        self, views: list[PartitionView], workers: int, began: float
+    ) -> Sequence[PartitionView]:
         """Give up the partitions that other workers should own, and return the partitions that this
         worker should try to take. Also publish a claim (`NatsPartitionLog.claim`) to each wanted
-        partition that has no unhandled item, because a worker becomes the owner by getting an item.
-        Raises `ClusterError`."""
+        partition that has no unhandled item, because a worker becomes the owner by getting an
+        item. A claim that cannot be published is published again at the next look.
+
+        ``views`` were read after the time ``began``. If they show no owner of a partition for which
+        this worker got its pin before ``began``, the pin has run out."""
+        self._give_up_made_again(views)
+        for view in views:
+            held = self._partitions.get(view.partition)
+            if held is not None and not view.owned and held.pinned < began:
+                held.pin_ran_out()
         change = self._share.decide(
             views,
             held=self._held,
@@ -210,13 +266,52 @@ class _Owner:
         for partition in change.give_up:
             self._held[partition].cancel()
         wanted = {*change.take, *self.seeking}
-        for view in claims({view.partition: view for view in views}, wanted):
-            await self._log.claim(view)
-        return change.take
+        try:
+            for view in claims({view.partition: view for view in views}, wanted):
+                await self._log.claim(view)
+        except ClusterError as error:
+            # The partitions that have items need no claim. If the log is full, it accepts claims
+            # only after the items of these partitions were handled.
+            logger.warning("{} cannot claim idle partitions: {}", self._worker, error)
+        return [view for view in views if view.partition in change.take]
 
-    async def take(self, number: int) -> None:
+    def _give_up_made_again(self, views: list[PartitionView]) -> None:
+        """Give up each partition whose consumer was deleted and made again. Its items were lost,
+        and the new ones have numbers that this worker has seen. Its next owner, which may be this
+        worker, looks into the database for what nobody has answered."""
+        for view in views:
+            before = self._made.get(view.partition)
+            if before is not None and view.made not in ("", AWAY, before):
+                logger.info("{} takes partition {} again", self._worker, view.partition)
+                del self._made[view.partition]
+                self._held[view.partition].cancel()
+
+    async def give_up_lost(self) -> None:
+        """Give up each partition for which this worker's epoch is no longer valid, although NATS
+        still gives its items to this worker. Never returns.
+
+        Another worker can have stored the next epoch and then lost its pin, for example because
+        NATS was started again. Nobody would serve such a partition: this worker can store nothing
+        for it, and the other worker gets no items.
+        """
+        while True:
+            await anyio.sleep(_COMPARE_S)
+            owned = [each.taken for each in self._partitions.values() if each.taken is not None]
+            try:
+                lost = await self._log.book.invalid(owned)
+            except (StoreError, ClusterError) as error:
+                logger.debug("{} cannot compare its epochs now: {}", self._worker, error)
+                continue
+            for ownership in lost:
+                partition = self._partitions.get(ownership.partition)
+                if partition is not None and partition.taken == ownership:
+                    logger.info("{} gives up a partition of another worker", ownership)
+                    self._held[ownership.partition].cancel()
+
+    async def take(self, view: PartitionView) -> None:
         """Try to become the owner of a partition. If that succeeds, run the worker's work for this
         partition until it ends or the partition is given up."""
+        number = view.partition
         try:
             async with self._log.partition(number) as partition:
                 try:
@@ -227,13 +322,18 @@ class _Owner:
                     return
                 with anyio.CancelScope() as scope:
                     self._held[number] = scope
+                    self._made[number] = view.made
+                    self._partitions[number] = partition
                     await partition.hold(self._log.book, self._worker, self._work)
-                self._share.rest(number, anyio.current_time())
+                if number in self._made:  # else this worker may take it again at once
+                    self._share.rest(number, anyio.current_time())
         except (ClusterError, OwnershipLost, nats.errors.Error, OSError) as error:
             logger.warning("{} cannot take partition {}: {}", self._worker, number, error)
         finally:
             self.seeking.discard(number)
             self._held.pop(number, None)
+            self._made.pop(number, None)
+            self._partitions.pop(number, None)
 
 
 def _view(partition: int, info: dict[str, Any]) -> PartitionView:
@@ -242,4 +342,5 @@ def _view(partition: int, info: dict[str, Any]) -> PartitionView:
         owned=bool(pinned_client(info)),
         idle=not info.get("num_pending") and not info.get("num_ack_pending"),
         newest=int(info["delivered"]["stream_seq"]),
+        made=str(info["created"]),
     )

@@ -3,8 +3,12 @@
 A worker asks the partition's consumer for an item. The consumer has the priority policy
 ``pinned_client``: the first worker that gets an item is *pinned*, and the consumer gives nothing to
 the other workers until the pinned worker gives the pin up or has not renewed it for ``pin_s``
-seconds. The pinned worker is the owner. See https://docs.nats.io/nats-concepts/jetstream/consumers
-and NATS's decision ADR-42.
+seconds. A worker that is pinned becomes the owner: it stores the partition's next epoch in the
+database. See https://docs.nats.io/nats-concepts/jetstream/consumers and NATS's decision ADR-42.
+
+A worker that is alive but slow, for example because the machine is busy, can lose the pin although
+nobody else wants it. It is still the owner, because its epoch is the newest. So it goes on, and
+tries to get a new pin, until another worker has stored the next epoch.
 
 The consumer gives out the next item only when the earlier one is handled. If it gave out several
 items at a time and the owner ended, the next owner could get an unhandled item after later items of
@@ -30,24 +34,27 @@ from nekro_core.cluster.partition_log import (
     PartitionItem,
     PartitionWork,
 )
-from nekro_core.cluster.subjects import PARTITION_STREAM
+from nekro_core.cluster.subjects import PARTITION_STREAM, PARTITION_SUBJECT
 from nekro_core.store import Ownership, OwnershipLost, StoreError
 
 GROUP = "owner"
 CLAIM = "Nekro-Claim"
 """Header of an item without content. The worker that gets the item is pinned, so it becomes the
-owner of a partition in which no other item waits. The partition needs an owner nevertheless, which
-resumes the turns that an earlier owner left unfinished."""
+owner of a partition in which no other item waits. Such a partition needs an owner too, because the
+owner resumes the turns that an earlier owner left unfinished."""
 _PIN = "Nats-Pin-Id"
 _STATUS = "Status"
 _PIN_LOST = "423"
 _NO_ITEM = ("404", "408")
+_READ_S = 2.0
+"""Seconds for which an owner waits for an answer before it looks whether it has lost the pin and
+must ask for a new one."""
 _AGAIN_S = 0.2
 """Pause in seconds after NATS has refused a request for an item, for example because the server is
 stopping."""
 _HAND_OVER_S = 2.0
-"""Time limit in seconds for giving a partition up. If NATS did not answer by then, the worker loses
-the pin because it renews it no longer."""
+"""Time limit in seconds for giving a partition up. If NATS has not answered by then, the worker
+loses the pin after `OwnershipTimes.pin_s`, because it no longer renews the pin."""
 _SPARE_S = 1.0
 """A request tells NATS how long to wait for an item. The worker waits this many seconds longer for
 NATS's answer."""
@@ -61,8 +68,8 @@ class OwnershipTimes:
     Attributes:
         pin_s: If an owner has not asked for an item for this time, another worker can become the
             owner.
-        renew_s: The time between two requests of an owner for an item. It is less than half of
-            ``pin_s``, so that one late request does not cost the ownership.
+        renew_s: The time between two requests of an owner for an item. It is less than a third of
+            ``pin_s``, so that one late request does not cost the pin.
         ack_s: If an owner has not reported for this time that it is still handling an item, the
             item is given out again.
         look_s: The time after which a worker looks again for partitions without an owner.
@@ -71,10 +78,10 @@ class OwnershipTimes:
     """
 
     pin_s: float = 2.0
-    renew_s: float = 0.7
+    renew_s: float = 0.6
     ack_s: float = 2.0
     look_s: float = 0.5
-    worker_s: float = 3.0
+    worker_s: float = 6.0
 
 
 def consumer_of(partition: int) -> str:
@@ -104,6 +111,9 @@ class NatsPartition:
         self._inbox = inbox
         self._answers = answers
         self._pin = ""
+        self.pinned = 0.0
+        """When this worker got its pin, on the event loop's clock."""
+        self._pins_lost = 0
         self._lost = False
         self._came: Msg | None = None
         self._given: Msg | None = None
@@ -132,15 +142,32 @@ class NatsPartition:
         assert self._ownership is not None
         return self._ownership
 
+    @property
+    def taken(self) -> Ownership | None:
+        """The ownership; None until it is stored."""
+        return self._ownership
+
     async def seek(self) -> bool:
         """Ask once for an item. Returns True if this worker has become the owner. Raises
         `ClusterError`."""
         message = await self._pull(self._times.renew_s)
         if message is None:
             return False
-        self._pin = (message.headers or {}).get(_PIN, "")
+        self._keep_pin(message)
         await self._take_in(message)
         return bool(self._pin)
+
+    def pin_ran_out(self) -> None:
+        """Note that this worker has no pin any more, so that its next request asks for a new one.
+        (While nobody is pinned, NATS answers requests with an old pin as if there were no item.)"""
+        if self._pin:
+            logger.debug("partition {}: the pin ran out", self._partition)
+            self._pins_lost += 1
+        self._pin = ""
+
+    def _keep_pin(self, message: Msg) -> None:
+        self._pin = (message.headers or {}).get(_PIN, "")
+        self.pinned = anyio.current_time()
 
     async def hold(self, book: EpochBook, worker: str, work: PartitionWork) -> None:
         """Own the partition and run ``work``, until ``work`` ends, another worker becomes the
@@ -148,7 +175,8 @@ class NatsPartition:
         logged."""
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._renew, tasks.cancel_scope)
+                tasks.start_soon(self._renew)
+                tasks.start_soon(self._receive, book, tasks.cancel_scope)
                 tasks.start_soon(self._report_progress)
                 try:
                     self._ownership = await book.take(self._partition, worker)
@@ -181,25 +209,69 @@ class NatsPartition:
         self._given, self._came = self._came, None
         return PartitionItem(self._given.data, self._given.metadata.num_delivered)
 
-    async def _renew(self, scope: anyio.CancelScope) -> None:
-        """Ask for one item after another. Each request also renews the pin. If the pin is lost,
-        cancel ``scope``, in which the work runs."""
+    async def _renew(self) -> None:
+        """Ask for an item every ``renew_s`` seconds. Each request also renews the pin. The requests
+        do not wait for the answers to earlier ones: on a busy machine, an answer may be read late.
+        """
+        while True:
+            await self._ask()
+            await anyio.sleep(self._times.renew_s)
+
+    async def _ask(self) -> None:
+        # NATS keeps the request beyond the time of the next one, so that one always waits there.
+        with suppress(ClusterError):
+            await self._request(self._times.renew_s * 1.5)
+
+    async def _receive(self, book: EpochBook, scope: anyio.CancelScope) -> None:
+        """Take in the items. If another worker has become the owner, cancel ``scope``, in which the
+        work runs."""
         while True:
             try:
-                message = await self._pull(self._times.renew_s)
+                message = await self._answer_within(_READ_S)
             except OwnershipLost:
+                self.pin_ran_out()
+                message = None
+            except ClusterError:
+                await anyio.sleep(_AGAIN_S)
+                message = None
+            if not self._pin and await self._has_lost(book, message):
                 self._lost = True
                 scope.cancel()
                 return
-            except ClusterError:
-                await anyio.sleep(_AGAIN_S)
-                continue
             if message is not None:
                 await self._take_in(message)
+                await self._ask()
+
+    async def _has_lost(self, book: EpochBook, message: Msg | None) -> bool:
+        """Return whether another worker has become the owner since this one lost the pin; True too
+        if this worker has no ownership yet. ``message`` is an item that has come with a new pin;
+        None if none has come."""
+        if self._ownership is None:
+            return True
+        if message is not None:
+            self._keep_pin(message)
+        try:
+            if await book.invalid([self._ownership]):
+                return True
+        except (StoreError, ClusterError):
+            return False
+        if message is None and self._given is None and self._came is None:
+            await self._claim()
+        return False
+
+    async def _claim(self) -> None:
+        """Publish an item without content, so that a worker gets a pin with it."""
+        call = f"{PARTITION_SUBJECT}.{self._partition}"
+        claim_id = f"claim.{self._partition}.{self.ownership.epoch}.{self._pins_lost}"
+        with suppress(ClusterError, nats.errors.Error):
+            await self._connection.request(
+                call, b"", headers={"Nats-Msg-Id": claim_id, CLAIM: "1"}, within_s=_READ_S
+            )
 
     async def _take_in(self, message: Msg) -> None:
         """Keep an item for `__anext__`. If the consumer gives the item out again, because our
-        report or acknowledgement was late, the new copy replaces the earlier one."""
+        report or acknowledgement was late, the new copy replaces the earlier one. A claim, or an
+        item that was handled already, is only acknowledged."""
         number = _number(message)
         if number <= self._handled or CLAIM in (message.headers or {}):
             await self._answer(message, Msg.Ack.Ack)
@@ -232,7 +304,7 @@ class NatsPartition:
         with suppress(ClusterError):
             of = f"{PARTITION_STREAM}.{consumer_of(self._partition)}"
             info = await self._connection.api(f"CONSUMER.INFO.{of}")
-            if pinned_client(info) == self._pin:
+            if self._pin and pinned_client(info) == self._pin:
                 await self._connection.api(f"CONSUMER.UNPIN.{of}", {"group": GROUP})
         for message in (self._given, self._came):
             if message is not None:
@@ -247,6 +319,12 @@ class NatsPartition:
     async def _pull(self, seconds: float) -> Msg | None:
         """Ask the consumer for an item, and wait at most ``seconds`` for it. Returns None if there
         was none. Raises `OwnershipLost` if another worker is pinned, and `ClusterError`."""
+        await self._request(seconds)
+        return await self._answer_within(seconds + _SPARE_S)
+
+    async def _request(self, seconds: float) -> None:
+        """Ask the consumer for an item. The request waits there for ``seconds``. Raises
+        `ClusterError`."""
         body = {"batch": 1, "expires": nanoseconds(seconds), "group": GROUP}
         if self._pin:
             body["id"] = self._pin
@@ -255,11 +333,18 @@ class NatsPartition:
             await self._connection.client.publish(
                 call, json.dumps(body).encode(), reply=self._inbox
             )
-            message = await self._answers.next_msg(timeout=seconds + _SPARE_S)
+        except (nats.errors.Error, OSError) as error:
+            raise ClusterError(f"NATS takes no request: {error}") from error
+
+    async def _answer_within(self, seconds: float) -> Msg | None:
+        """Wait for an item, at most ``seconds``. Returns None if none came. Raises `OwnershipLost`
+        if another worker is pinned, or none is, and `ClusterError`."""
+        try:
+            message = await self._answers.next_msg(timeout=seconds)
         except nats.errors.TimeoutError:
             return None
         except (nats.errors.Error, OSError) as error:
-            raise ClusterError(f"NATS takes no request: {error}") from error
+            raise ClusterError(f"NATS answers nothing: {error}") from error
         status = (message.headers or {}).get(_STATUS, "")
         if status == _PIN_LOST:
             raise OwnershipLost(f"partition {self._partition} has another owner")

@@ -1,22 +1,32 @@
 """Counts the workers that live, on NATS.
 
-Each worker stores a message under its name, and replaces it about every second. JetStream deletes a
-message that is older than `OwnershipTimes.worker_s` (3 s). So the number of messages is the number
-of workers that live. (A key-value bucket of NATS is such a stream too.)
+Each worker stores a message under its name. JetStream deletes a message after a time that is a
+setting of the stream: `OwnershipTimes.worker_s` (6 s), or 3 s if a process of an older version made
+the stream. A worker that lives replaces its message three times in this time. So the number of
+messages is the number of workers that live. (A key-value bucket of NATS is such a stream too.)
 """
 
 import json
+from contextlib import suppress
 
 import anyio
 import nats.errors
 from loguru import logger
 
-from nekro_core.cluster.errors import ClusterError, ClusterUnavailable
+from nekro_core.cluster.errors import ClusterError
 from nekro_core.cluster.nats_connection import JetStreamRefused, NatsConnection
-from nekro_core.cluster.nats_partition import nanoseconds
+from nekro_core.cluster.nats_stream import make_expiring_stream
 from nekro_core.cluster.subjects import PRESENCE_STREAM, PRESENCE_SUBJECT
 
 _LEAVE_S = 1.0
+"""Time limit in seconds for deleting the worker's message. A message that was not deleted runs out
+after `OwnershipTimes.worker_s`."""
+
+
+async def make_presence_stream(connection: NatsConnection, lasts_s: float) -> None:
+    """Make the stream if it is missing. Gateways do this, so that a worker's password does not
+    allow making streams. Raises `ClusterError`."""
+    await make_expiring_stream(connection, PRESENCE_STREAM, PRESENCE_SUBJECT, lasts_s)
 
 
 class WorkerPresence:
@@ -26,43 +36,29 @@ class WorkerPresence:
         self._connection = connection
         self._subject = f"{PRESENCE_SUBJECT}.{worker}"
         self._lasts_s = lasts_s
+        """For how many seconds the stream keeps a message. `count` reads this from NATS."""
         self._said = float("-inf")
-
-    async def enter(self) -> None:
-        """Make the stream if it is missing. Raises `ClusterError`."""
-        config = {
-            "name": PRESENCE_STREAM,
-            "subjects": [f"{PRESENCE_SUBJECT}.*"],
-            "retention": "limits",
-            "storage": "file",
-            "discard": "old",
-            "max_msgs_per_subject": 1,
-            "max_age": nanoseconds(self._lasts_s),
-            "duplicate_window": nanoseconds(self._lasts_s),
-            "num_replicas": 1,
-        }
-        try:
-            await self._connection.api(f"STREAM.CREATE.{PRESENCE_STREAM}", config)
-        except JetStreamRefused as refused:
-            # A worker of another version made the stream, with another time until messages are
-            # deleted.
-            logger.debug("the stream of workers stays as it is: {}", refused)
 
     async def count(self) -> int:
         """Report that this worker lives, and return the number of workers, this one included.
         Raises `ClusterError`."""
         now = anyio.current_time()
         if now - self._said >= self._lasts_s / 3:
-            try:
+            # If the stream is missing, the request below says so.
+            with suppress(nats.errors.NoRespondersError):
                 answer = await self._connection.request(self._subject, b"")
-            except nats.errors.NoRespondersError:
-                raise ClusterUnavailable(f"{self._subject}: JetStream does not answer") from None
-            if error := json.loads(answer.data).get("error"):
-                raise JetStreamRefused(self._subject, error)
-            self._said = now
-        info = await self._connection.api(
-            f"STREAM.INFO.{PRESENCE_STREAM}", {"subjects_filter": f"{PRESENCE_SUBJECT}.>"}
-        )
+                if error := json.loads(answer.data).get("error"):
+                    raise JetStreamRefused(self._subject, error)
+                self._said = now
+        try:
+            info = await self._connection.api(
+                f"STREAM.INFO.{PRESENCE_STREAM}", {"subjects_filter": f"{PRESENCE_SUBJECT}.>"}
+            )
+        except JetStreamRefused:
+            self._said = float("-inf")  # The stream was deleted. Report at once when it is back.
+            raise
+        if lasts := info["config"].get("max_age"):
+            self._lasts_s = lasts / 1e9
         return max(len(info["state"].get("subjects") or {}), 1)
 
     async def leave(self) -> None:

@@ -1,13 +1,18 @@
-"""Defines the store for files that several processes need: the files of boxes, and media."""
+"""Defines the store for files that several processes need: media, the files of boxes, the archives
+of plugins, and messages between processes that are too large for NATS."""
 
 import re
 from pathlib import Path
 from typing import Protocol
 
+from nekro_core.cluster.errors import ObjectTooLarge
+
 OBJECT_BYTES = 4 * 1024**3
 """Maximum size of one object in bytes. The files of one box fit into one object, because their
 quota is smaller."""
 _NAME_LENGTH = 300
+"""Maximum number of characters of an object's name. Our names have a
+folder, an id and an ending, which need less."""
 _NAME = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*(/[A-Za-z0-9_=-][A-Za-z0-9._=-]*)*\Z")
 
 
@@ -27,11 +32,12 @@ class ObjectStore(Protocol):
         `OSError` (the file cannot be read, the disk is full) and `ClusterUnavailable`.
         """
 
-    async def fetch(self, name: str, target: Path) -> int:
+    async def fetch(self, name: str, target: Path, *, most_bytes: int = OBJECT_BYTES) -> int:
         """Write an object into a file, and return its size in bytes.
 
-        The file is replaced in one step, so nobody can read a part of the object. Raises
-        `ObjectMissing`, `OSError` and `ClusterUnavailable`.
+        The file is replaced in one step, so nobody can read a part of the object. No more than
+        ``most_bytes`` of the object are written to the disk. Raises `ObjectTooLarge` if it has
+        more, `ObjectMissing`, `OSError` and `ClusterUnavailable`.
         """
 
     async def delete(self, name: str) -> bool:
@@ -41,6 +47,12 @@ class ObjectStore(Protocol):
     async def names(self, prefix: str = "") -> list[str]:
         """Return the names of all objects that begin with ``prefix``, sorted. Raises `OSError` and
         `ClusterUnavailable`."""
+
+
+def too_large(name: str, most_bytes: int) -> ObjectTooLarge:
+    """Return the error for an object that has more bytes than the caller of `ObjectStore.fetch`
+    accepts."""
+    return ObjectTooLarge(f"the object {name} has more than {most_bytes} bytes: it is not fetched")
 
 
 def check_object_name(name: str) -> str:

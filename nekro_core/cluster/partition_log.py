@@ -6,7 +6,7 @@ The owner gets the items of the partition in order, one at a time.
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -80,6 +80,10 @@ class EpochBook(Protocol):
     async def release(self, owned: Ownership) -> bool:
         """Store that the owner has given the partition up. Its epoch is no longer valid. Returns
         False if the epoch was invalid already. Raises `StoreError` or `ClusterError`."""
+
+    async def invalid(self, owned: Collection[Ownership]) -> Collection[Ownership]:
+        """Return those ownerships that are no longer valid. Raises `StoreError` or
+        `ClusterError`."""
 
 
 class PartitionLog(Protocol):

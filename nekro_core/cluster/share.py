@@ -7,10 +7,18 @@ from dataclasses import dataclass, field
 _REST_S = 3.0
 """Seconds for which a worker does not take a partition that it has given up, so that another worker
 can take it."""
-_ORPHAN_S = 1.0
+_ORPHAN_S = 0.5
 """If a partition has had no owner for this many seconds, each worker may take it, even beyond its
-share. If the last owner was killed, it is still counted as a worker for a few seconds, and its
-share would lie idle for that time."""
+share. Usually, that is when a worker looks for the second time. If the last owner was killed, it is
+still counted as a worker for a few seconds, and its share would lie idle for that time."""
+
+AWAY = "away"
+"""A value of `PartitionView.made`: the consumer exists, and no server that has it answers."""
+_KEEP_S = 3.0
+"""Seconds for which a worker keeps a partition that it has just taken, even above its share. In
+this time it answers the messages that waited for an owner. Without this, the chats of a killed
+worker waited twice: for the worker that took them, and for the killed one, which was back 2 s later
+and got its share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +31,16 @@ class PartitionView:
         idle: Whether the partition has no unhandled item. A worker becomes the owner by getting an
             item, so an idle partition gets no owner until an item is published to it.
         newest: The sequence number, in the stream, of the newest item that was given to an owner.
+        made: When the partition's consumer was made, as NATS says it. Empty if the consumer is
+            missing, and `AWAY` if no NATS server that has it answers. Such a partition counts as
+            owned, because nobody can take it.
     """
 
     partition: int
     owned: bool
     idle: bool
     newest: int
+    made: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +59,10 @@ class ShareChange:
 @dataclass(slots=True)
 class WorkerShare:
     """Decides the partitions of one worker. It remembers since when each partition has no owner,
-    and which partitions the worker has given up lately."""
+    since when the worker owns its partitions, and which it has given up lately."""
 
     worker: str
+    _taken: dict[int, float] = field(default_factory=dict)
     _rests: dict[int, float] = field(default_factory=dict)
     _orphaned: dict[int, float] = field(default_factory=dict)
 
@@ -69,7 +82,9 @@ class WorkerShare:
         seconds on a monotonic clock.
         """
         share = -(-len(views) // max(workers, 1))
-        give_up = sorted(held, key=self._order)[share:]
+        self._taken = {each: self._taken.get(each, now) for each in held}
+        surplus = sorted(held, key=self._order)[share:]
+        give_up = [each for each in surplus if now - self._taken[each] >= _KEEP_S]
         for partition in give_up:
             self.rest(partition, now)
         self._see(views, now)

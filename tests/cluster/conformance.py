@@ -11,6 +11,7 @@ import pytest
 
 from nekro_core.cluster.calls import CALL_BYTES, CallCarrier
 from nekro_core.cluster.errors import (
+    AnswerTooLarge,
     CallFailed,
     CallTimedOut,
     CallTooLarge,
@@ -143,7 +144,7 @@ class PartitionLogContract:
         first, second = diary.epochs[5]
         assert first < second
 
-    async def test_two_workers_share_the_partitions(self, log: PartitionLog) -> None:
+    async def test_of_two_workers_each_owns_half_of_the_partitions(self, log: PartitionLog) -> None:
         diary = Diary()
         async with working(log, "ada", diary):
             await until(lambda: len(diary.of("ada")) == 8, "ada owns all")
@@ -221,7 +222,9 @@ class CallContract:
         with pytest.raises(NobodyServes, match=r"account\.nobody"):
             await calls.call("account.nobody", b"", within_s=30)
 
-    async def test_a_name_is_free_after_its_block(self, calls: CallCarrier) -> None:
+    async def test_a_name_is_served_once_at_a_time_and_is_free_after_the_block_that_served_it(
+        self, calls: CallCarrier
+    ) -> None:
         async def echo(request: bytes) -> bytes:
             return request
 
@@ -252,7 +255,7 @@ class CallContract:
                 await calls.call("a", b"unknown", within_s=5)
             assert "path" not in str(caught.value)
 
-    async def test_a_late_answer_is_not_awaited_and_its_handler_is_cancelled(
+    async def test_a_call_without_an_answer_in_time_fails_and_its_handler_is_cancelled(
         self, calls: CallCarrier
     ) -> None:
         cancelled = anyio.Event()
@@ -291,7 +294,9 @@ class CallContract:
             with anyio.fail_after(10):
                 await cancelled.wait()
 
-    async def test_sizes_are_bounded(self, calls: CallCarrier) -> None:
+    async def test_a_request_or_an_answer_that_is_too_large_is_refused(
+        self, calls: CallCarrier
+    ) -> None:
         got: list[int] = []
 
         async def double(request: bytes) -> bytes:
@@ -302,11 +307,13 @@ class CallContract:
             with pytest.raises(CallTooLarge, match="request"):
                 await calls.call("a", b"x" * (CALL_BYTES + 1), within_s=5)
             assert got == []
-            with pytest.raises(CallTooLarge, match="answer"):
+            with pytest.raises(AnswerTooLarge, match="answer"):
                 await calls.call("a", b"x" * CALL_BYTES, within_s=20)
             assert got == [CALL_BYTES]
 
-    async def test_any_text_can_be_a_name(self, calls: CallCarrier) -> None:
+    async def test_any_text_of_1_to_200_characters_can_be_the_name_of_what_is_called(
+        self, calls: CallCarrier
+    ) -> None:
         async def one(request: bytes) -> bytes:
             return b"one"
 
@@ -328,7 +335,7 @@ class CallContract:
 class LeaseContract:
     """The tests of `Leases`. The fixture ``leases`` must give them."""
 
-    async def test_a_name_is_used_by_one_at_a_time(self, leases: Leases) -> None:
+    async def test_a_name_is_leased_by_one_holder_at_a_time(self, leases: Leases) -> None:
         async with leases.hold("account.a*.b", "gateway 1"):
             with pytest.raises(LeaseTaken, match=r"account\.a\*\.b is used by gateway 1"):
                 async with leases.hold("account.a*.b", "gateway 2"):
@@ -337,6 +344,19 @@ class LeaseContract:
                 pass
         async with leases.hold("account.a*.b", "gateway 2"):
             pass
+
+    async def test_a_lease_is_current_while_its_block_runs(self, leases: Leases) -> None:
+        assert not leases.is_current("a")
+        async with leases.hold("a", "gateway 1"):
+            assert leases.is_current("a")
+            assert not leases.is_current("b")
+        assert not leases.is_current("a")
+
+    async def test_one_process_does_not_use_a_name_twice(self, leases: Leases) -> None:
+        async with leases.hold("a", "gateway 1"):
+            with pytest.raises(LeaseTaken, match="a is used by gateway 1"):
+                async with leases.hold("a", "gateway 1"):
+                    raise AssertionError("the name was used twice")
 
     async def test_an_error_of_the_block_frees_the_name(self, leases: Leases) -> None:
         with pytest.raises(RuntimeError, match="as the test wants"):
@@ -376,7 +396,7 @@ class ObjectContract:
         assert await objects.delete("media/a") is False
         assert await objects.names("media/") == ["media/b"]
 
-    async def test_a_missing_object_changes_nothing(
+    async def test_fetching_a_missing_object_fails_and_leaves_the_target_file_unchanged(
         self, objects: ObjectStore, tmp_path: Path
     ) -> None:
         target = tmp_path / "target"
@@ -397,6 +417,19 @@ class ObjectContract:
             await objects.put("a", source)
         await objects.fetch("a", target)
         assert target.read_bytes() == b"old"
+
+    async def test_an_object_with_more_bytes_than_the_reader_accepts_is_not_fetched(
+        self, objects: ObjectStore, tmp_path: Path
+    ) -> None:
+        source, target = tmp_path / "source", tmp_path / "target"
+        source.write_bytes(b"x" * 300_000)
+        await objects.put("plugins/a", source)
+        target.write_bytes(b"as before")
+        with pytest.raises(ObjectTooLarge, match=r"plugins/a has more than 299999 bytes"):
+            await objects.fetch("plugins/a", target, most_bytes=299_999)
+        assert target.read_bytes() == b"as before"
+        assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
+        assert await objects.fetch("plugins/a", target, most_bytes=300_000) == 300_000
 
     @pytest.mark.parametrize(
         "name", ["", "/a", "a/", "a//b", "../a", "a/../b", ".a", "a/.b", "a b", "ä", "a" * 301]

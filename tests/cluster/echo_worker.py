@@ -1,16 +1,21 @@
 """A worker that answers each message by repeating the words of the message.
 
+In a cluster, the *gateway* is the process that holds the connections to the chat platforms. A
+*worker* is a process that answers the messages of some chats. Chats are divided into partitions,
+and a worker owns some partitions. The gateway writes each stored message into the log of its
+partition, and the owner reads it from there.
+
 A test runs the worker in the process of the test, or starts it as a program:
 ``python -m tests.cluster.echo_worker NATS_URL DATABASE_URL NAME``.
 
-This worker has no sessions and no model. It has everything else that a real worker has: the log of
-the partitions, the outbox, the accounts of the gateway, and writes to the database that carry its
-ownership of the partition.
+This worker has no sessions and no model. It has everything else that a real worker has: the logs of
+its partitions, an outbox, calls to the accounts that the gateway holds, and writes to the database
+that carry its ownership of a partition.
 """
 
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import anyio
@@ -19,11 +24,13 @@ from nekro_core.chat import ChatKey, DeliveryState, Record, Text, plain_text
 from nekro_core.cluster.account_caller import GatewayLink, RemoteAccounts
 from nekro_core.cluster.calls import CallCarrier
 from nekro_core.cluster.cluster_url import read_cluster_url
+from nekro_core.cluster.errors import ClusterError
 from nekro_core.cluster.nats_calls import NatsCalls
 from nekro_core.cluster.nats_connection import NatsConnection
 from nekro_core.cluster.nats_log import NatsPartitionLog
 from nekro_core.cluster.nats_objects import NatsObjects
 from nekro_core.cluster.objects import ObjectStore
+from nekro_core.cluster.owner_notices import OwnerNotices
 from nekro_core.cluster.partition_log import OwnedPartition, PartitionLog, partition_of
 from nekro_core.cluster.record_items import RecordFeeder
 from nekro_core.delivery.activity import Broadcast
@@ -47,8 +54,13 @@ class EchoWorker:
     log: PartitionLog
     calls: CallCarrier
     objects: ObjectStore
+    settings: DeliverySettings = SETTINGS
     owned: dict[int, Ownership] = field(default_factory=dict)
     adapters: dict[str, Adapter] = field(default_factory=dict)
+
+    def owns(self, chat_key: ChatKey) -> bool:
+        """Whether this worker owns a chat now."""
+        return partition_of(chat_key, self.log.partitions) in self.owned
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["EchoWorker"]:
@@ -58,10 +70,18 @@ class EchoWorker:
             objects=self.objects,
             partitions=self.log.partitions,
             ownership=self.owned.get,
-            settings=SETTINGS,
+            settings=self.settings,
         )
-        accounts = RemoteAccounts(link, self.adapters)
-        outbox = Outbox(self.store, self.adapters, Broadcast(), SETTINGS, chats=lambda _: False)
+        outbox = Outbox(
+            self.store, self.adapters, Broadcast(), self.settings, chats=lambda _: False
+        )
+        accounts = RemoteAccounts(link, self.adapters, outbox.retry_now)
+        outbox.owner = OwnerNotices(self.log, self.owns, accounts.prepare)
+
+        async def prepare(chat_key: ChatKey) -> None:
+            """While the gateway cannot be asked, go on without it, as a worker does."""
+            with suppress(ClusterError):
+                await accounts.prepare(chat_key)
 
         async def work(owned: OwnedPartition) -> None:
             partition = owned.ownership.partition
@@ -77,7 +97,7 @@ class EchoWorker:
 
             async def look(partition: int) -> None:
                 for chat in await self.store.turns.unanswered(since=0.0, chats=here):
-                    await accounts.prepare(chat.chat_key)
+                    await prepare(chat.chat_key)
                     for record in chat.records:
                         await answer(record)
 
@@ -85,16 +105,17 @@ class EchoWorker:
             feeder = RecordFeeder(
                 store=self.store,
                 prepare=accounts.prepare,
-                stored=queue.append,
+                stored=lambda record, _: queue.append(record),
                 recalled=lambda _: None,
                 look=look,
+                send=outbox.send_stored,
             )
             self.owned[partition] = owned.ownership
             try:
                 with writing_as(owned.ownership):
                     for row in await self.store.deliveries.in_state(*UNDECIDED):
                         if here(row.chat_key):
-                            await accounts.prepare(row.chat_key)
+                            await prepare(row.chat_key)
                     await outbox.resume(here)
                     await feeder.feed(_Answering(owned, queue, answer))
             finally:
@@ -104,6 +125,7 @@ class EchoWorker:
 
         async with outbox, anyio.create_task_group() as tasks:
             tasks.start_soon(self.log.own, self.name, work)
+            tasks.start_soon(accounts.watch)
             yield self
             tasks.cancel_scope.cancel()
 

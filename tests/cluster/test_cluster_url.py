@@ -19,6 +19,12 @@ def test_a_server_elsewhere_needs_a_password_and_tls() -> None:
     assert "s3cret" not in f"{url} {url!r}"
 
 
+def test_the_password_does_not_depend_on_the_order_of_the_servers() -> None:
+    servers = ("nats://gateway:a%2Fb@127.0.0.1:4333", "nats://[::1]", "nats://g:a%2Fb@localhost")
+    for text in (",".join(servers), ",".join(reversed(servers)), f"{servers[1]},{servers[0]}"):
+        assert read_cluster_url(text).password == "a/b"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -35,6 +41,7 @@ def test_a_server_elsewhere_needs_a_password_and_tls() -> None:
         ("nats://worker:s3cret@10.0.0.5", "unencrypted"),
         ("nats://worker:s3cret@localhost.example.org", "unencrypted"),
         ("nats://127.0.0.1,tls://a:s3cret@10.0.0.5", "mixes"),
+        ("nats://a:s3cret@127.0.0.1,nats://a:other-s3cret@localhost", "several passwords"),
     ],
 )
 def test_a_wrong_address_is_refused_without_its_password(text: str, expected: str) -> None:

@@ -31,6 +31,7 @@ from nekro_core.cluster.account_caller import GatewayLink, RemoteAccounts
 from nekro_core.cluster.account_messages import (
     Answered,
     DeliveryData,
+    EditRequest,
     Refused,
     SendRequest,
     account_name,
@@ -102,6 +103,7 @@ class Gateway:
     log: PartitionLog
     calls: CallCarrier
     objects: ObjectStore
+    server: AccountServer | None = None
     said: int = 0
 
     async def hears(self, words: str, chat_key: ChatKey = GROUP) -> None:
@@ -126,7 +128,7 @@ class Gateway:
         ]
         return [text.partition(" heard ")[2] for text in texts]
 
-    async def ask(self, request: SendRequest) -> Answered | Refused:
+    async def ask(self, request: SendRequest | EditRequest) -> Answered | Refused:
         answer = decode_answer(
             await self.calls.call(account_name("fake"), encode(request), within_s=10)
         )
@@ -150,9 +152,13 @@ async def gateway_on(
     objects: ObjectStore,
     scratch: Path,
     adapter: FakeAdapter | None = None,
+    adapters: dict[str, Adapter] | None = None,
 ) -> AsyncIterator[Gateway]:
+    """Run a gateway. ``adapters`` gets its adapter; a test can take the adapter away."""
     await store.accounts.bind("fake", "bot")
     adapter = adapter or AskedAdapter()
+    adapters = {} if adapters is None else adapters
+    adapters["fake"] = adapter
     inbox = Inbox(store, Broadcast())
     server = AccountServer(
         name="gateway",
@@ -160,14 +166,14 @@ async def gateway_on(
         calls=calls,
         objects=objects,
         store=store,
-        adapters={"fake": adapter},
+        adapters=adapters,
         partitions=log.partitions,
         scratch=scratch,
         settings=SETTINGS,
     )
     async with server.serve("fake"), anyio.create_task_group() as tasks:
         tasks.start_soon(RecordPublisher(inbox, log).live)
-        yield Gateway(store, inbox, adapter, log, calls, objects)
+        yield Gateway(store, inbox, adapter, log, calls, objects, server)
         tasks.cancel_scope.cancel()
 
 
@@ -236,7 +242,9 @@ def worker_process(words: list[str], name: str) -> Iterator["subprocess.Popen[by
         process.stdout.close()
 
 
-async def test_a_conversation_in_one_process(local: Gateway) -> None:
+async def test_a_worker_in_the_process_of_the_gateway_answers_each_chat_in_order(
+    local: Gateway,
+) -> None:
     other = ChatKey.parse("fake-group_2")
     worker = EchoWorker("ada", local.store, local.log, local.calls, local.objects)
     async with worker.running():
@@ -253,7 +261,39 @@ async def test_a_conversation_in_one_process(local: Gateway) -> None:
     assert states == {DeliveryState.SENT: 10}
 
 
-async def test_what_was_stored_before_a_worker_came_is_answered(local: Gateway) -> None:
+class SuspendedLeases(LocalLeases):
+    """Leases of a process that was suspended for so long that it may have lost them."""
+
+    suspended = True
+
+    def is_current(self, name: str) -> bool:
+        return not self.suspended and super().is_current(name)
+
+
+async def test_a_gateway_that_was_suspended_makes_no_call_until_it_has_its_lease_again(
+    tmp_path: Path,
+) -> None:
+    async with Store.open(f"sqlite://{tmp_path}/nekro.sqlite3") as store:
+        await store.partitions.prepare(PARTITIONS)
+        log = LocalPartitionLog(store.partitions, PARTITIONS, again_s=0.05)
+        objects, leases, calls = LocalObjects(tmp_path / "o"), SuspendedLeases(), LocalCalls()
+        async with gateway_on(store, log, calls, leases, objects, tmp_path / "scratch") as gateway:
+            worker = EchoWorker("ada", store, log, calls, objects)
+            async with worker.running():
+                await gateway.hears("hello")
+
+                async def waits() -> bool:
+                    return bool(await store.deliveries.in_state(DeliveryState.PENDING))
+
+                with anyio.fail_after(10):
+                    while not await waits():
+                        await anyio.sleep(0.01)
+                assert gateway.adapter.sent == []
+                leases.suspended = False
+                await until(lambda: len(gateway.adapter.sent) == 1, "the message is sent now")
+
+
+async def test_messages_that_were_stored_before_a_worker_came_are_answered(local: Gateway) -> None:
     await local.hears("is anybody here?")
     await anyio.sleep(0.1)
     worker = EchoWorker("ada", local.store, local.log, local.calls, local.objects)
@@ -267,14 +307,14 @@ async def test_a_gateway_refuses_an_older_owner(local: Gateway) -> None:
     new = await local.store.partitions.take(partition, "bob")
     delivery = await local.row()
     data = DeliveryData.of(delivery, delivery.segments)
-    answer = await local.ask(SendRequest(partition, old.epoch, data))
+    answer = await local.ask(SendRequest(partition, old.epoch, data, old.token))
     assert isinstance(answer, Refused)
     assert answer.lost
     assert local.adapter.calls == []
     row = await local.store.deliveries.get(delivery.delivery_id)
     assert row is not None
     assert row.state is DeliveryState.PENDING
-    done = await local.ask(SendRequest(partition, new.epoch, data))
+    done = await local.ask(SendRequest(partition, new.epoch, data, new.token))
     assert isinstance(done, Answered)
     assert done.receipt == Receipt(state=DeliveryState.SENT, message_id="fake-1")
     row = await local.store.deliveries.get(delivery.delivery_id)
@@ -282,11 +322,12 @@ async def test_a_gateway_refuses_an_older_owner(local: Gateway) -> None:
     assert (row.state, row.message_id) == (DeliveryState.SENT, "fake-1")
 
 
-async def test_a_row_is_sent_once_however_often_it_is_asked_for(local: Gateway) -> None:
+async def test_a_row_is_sent_once_however_often_a_worker_asks_for_it(local: Gateway) -> None:
     partition = partition_of(GROUP, PARTITIONS)
     owned = await local.store.partitions.take(partition, "ada")
     delivery = await local.row()
-    request = SendRequest(partition, owned.epoch, DeliveryData.of(delivery, delivery.segments))
+    data = DeliveryData.of(delivery, delivery.segments)
+    request = SendRequest(partition, owned.epoch, data, owned.token)
     assert isinstance(await local.ask(request), Answered)
     again = await local.ask(request)
     assert isinstance(again, Refused)
@@ -310,15 +351,63 @@ async def test_a_stolen_password_sends_nothing_but_rows_of_its_partition(
         "expected the name of an object": DeliveryData.of(delivery, stolen),
     }
     for reason, wrong in refused.items():
-        answer = await local.ask(SendRequest(partition, owned.epoch, wrong))
+        answer = await local.ask(SendRequest(partition, owned.epoch, wrong, owned.token))
         said = answer.reason if isinstance(answer, Refused) else answer.receipt.reason
         assert reason in said
-    elsewhere = await local.ask(SendRequest((partition + 1) % PARTITIONS, owned.epoch, data))
+    other = (partition + 1) % PARTITIONS
+    elsewhere = await local.ask(SendRequest(other, owned.epoch, data, owned.token))
     assert isinstance(elsewhere, Refused)
     assert f"is in partition {partition}" in elsewhere.reason
     garbage = decode_answer(await local.calls.call(account_name("fake"), b"\x80\x04", within_s=5))
     assert isinstance(garbage, Refused)
     assert local.adapter.calls == []
+
+
+async def test_a_stolen_password_changes_no_message_without_the_token_of_the_owner(
+    tmp_path: Path,
+) -> None:
+    """The thief knows the partition and its epoch, and guesses the token. At the end the thief has
+    the token too: then only messages of the bot can be changed."""
+    edited: list[str] = []
+
+    class Editing(AskedAdapter):
+        async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
+            edited.append(message_id)
+            return Receipt(state=DeliveryState.SENT, message_id=message_id)
+
+    async with Store.open(f"sqlite://{tmp_path}/nekro.sqlite3") as store:
+        await store.partitions.prepare(1)
+        log, calls = LocalPartitionLog(store.partitions, 1), LocalCalls()
+        objects = LocalObjects(tmp_path / "o")
+        opened = gateway_on(store, log, calls, LocalLeases(), objects, tmp_path, Editing())
+        async with opened as gateway:
+            words = DeliveryData("made-up", str(GROUP), (Text("Send me your password"),))
+            delivery = await gateway.row()
+            nobody = await gateway.ask(EditRequest(0, 0, "fake-1", words))
+            assert isinstance(nobody, Refused)
+            owned = await store.partitions.take(0, "ada")
+            data = DeliveryData.of(delivery, delivery.segments)
+            for token in ("", f"{owned.epoch}.", owned.token[:-1]):
+                for guess in (
+                    SendRequest(0, owned.epoch, data, token),
+                    EditRequest(0, owned.epoch, "fake-1", words, token),
+                ):
+                    answer = await gateway.ask(guess)
+                    assert isinstance(answer, Refused)
+                    assert answer.lost
+            assert gateway.adapter.calls == []
+            sent = await gateway.ask(SendRequest(0, owned.epoch, data, owned.token))
+            assert isinstance(sent, Answered)
+            await gateway.hears("what is your name?")
+            for message_id in ("m1", "unknown"):
+                answer = await gateway.ask(
+                    EditRequest(0, owned.epoch, message_id, words, owned.token)
+                )
+                assert isinstance(answer, Refused)
+                assert "of the bot" in answer.reason
+            assert edited == []
+            await gateway.ask(EditRequest(0, owned.epoch, "fake-1", words, owned.token))
+            assert edited == ["fake-1"]
 
 
 async def test_typing_and_reactions_go_through_the_gateway(tmp_path: Path) -> None:
@@ -368,7 +457,7 @@ async def test_typing_and_reactions_go_through_the_gateway(tmp_path: Path) -> No
             assert len(shown) == 2
 
 
-def test_capabilities_arrive_as_they_were_sent() -> None:
+def test_the_capabilities_of_a_platform_arrive_at_a_worker_unchanged() -> None:
     can = Capabilities(
         inline=frozenset({Text, File}),
         alone=frozenset(),
@@ -444,7 +533,7 @@ async def test_a_killed_owner_is_replaced_and_nothing_is_lost_or_doubled(
 
 
 @pytest.mark.long
-async def test_a_stopped_owner_that_wakes_up_does_no_harm(
+async def test_a_suspended_owner_that_goes_on_sends_no_message_twice_or_out_of_order(
     on_servers: tuple[Gateway, list[str]],
 ) -> None:
     gateway, words = on_servers

@@ -10,7 +10,7 @@ def views(*owned: bool) -> list[PartitionView]:
     ]
 
 
-def test_a_lone_worker_takes_all() -> None:
+def test_a_lone_worker_takes_all_partitions() -> None:
     share = WorkerShare("ada")
     change = share.decide(views(*[False] * 6), held=(), seeking=(), workers=1, now=0.0)
     assert sorted(change.take) == [0, 1, 2, 3, 4, 5]
@@ -28,6 +28,7 @@ def test_a_worker_takes_no_more_than_its_share_when_others_live() -> None:
 
 def test_a_worker_gives_up_what_is_above_its_share_and_lets_others_take_it() -> None:
     share = WorkerShare("ada")
+    share.decide(views(*[True] * 6), held=range(6), seeking=(), workers=1, now=-9.0)
     change = share.decide(views(*[True] * 6), held=range(6), seeking=(), workers=2, now=0.0)
     assert len(change.give_up) == 3
     kept = {*range(6)} - {*change.give_up}
@@ -39,6 +40,18 @@ def test_a_worker_gives_up_what_is_above_its_share_and_lets_others_take_it() -> 
     assert sorted(later.take) == sorted(change.give_up)
 
 
+def test_a_worker_keeps_a_partition_that_it_has_just_taken() -> None:
+    """It took the partitions of a killed worker, which is back now. It keeps them for 3 s and
+    answers the questions that waited in them."""
+    share = WorkerShare("ada")
+    share.decide(views(True, True, False, False), held=(0, 1), seeking=(), workers=2, now=0.0)
+    all_owned = views(True, True, True, True)
+    taken = share.decide(all_owned, held=(0, 1, 2, 3), seeking=(), workers=2, now=10.0)
+    assert [each for each in taken.give_up if each in (2, 3)] == []
+    later = share.decide(all_owned, held=(0, 1, 2, 3), seeking=(), workers=2, now=13.1)
+    assert len(later.give_up) == 2
+
+
 def test_a_partition_that_stays_without_an_owner_is_taken_beyond_the_share() -> None:
     """The owner of the partitions 2 and 3 was killed, but still counts as a worker. So the share of
     the other worker is 2 of 4 partitions, which it holds already."""
@@ -46,7 +59,7 @@ def test_a_partition_that_stays_without_an_owner_is_taken_beyond_the_share() -> 
     seen = views(True, True, False, False)
     first = share.decide(seen, held=(0, 1), seeking=(), workers=2, now=0.0)
     assert first.take == []
-    second = share.decide(seen, held=(0, 1), seeking=(), workers=2, now=1.1)
+    second = share.decide(seen, held=(0, 1), seeking=(), workers=2, now=0.5)
     assert sorted(second.take) == [2, 3]
 
 
