@@ -15,8 +15,9 @@ from nekro_core.media.limits import PictureLimits, VoiceLimits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleLimits:
-    """The maximum size of one bundle of messages; a larger bundle is sent as several. A bundle
-    holds text and pictures. Other media of its messages are sent after the bundle.
+    """The maximum size of one bundle: several messages that the platform shows as one (`Forward`).
+    A larger bundle is sent as several. A bundle holds text and pictures. Other media of its
+    messages are sent after the bundle.
 
     Attributes:
         messages: The maximum number of messages in one bundle.
@@ -323,12 +324,22 @@ class Host(Protocol):
             The records, oldest first.
         """
 
-    async def newest_times(self, instance: str) -> Mapping[ChatKey, float]:
-        """Return, for each chat, the time of the newest message that a person wrote. The adapter
-        can then fetch later messages.
+    async def name_chat(self, chat_key: ChatKey, name: str) -> None:
+        """Store the name of a group or channel that the adapter learned without a message. The name
+        of a message's chat is in the message.
 
         Args:
-            instance: The instance part of chat keys.
+            chat_key: The chat. If none of its messages was stored, its name is stored with the
+                first one.
+            name: The name, at most 255 characters; more are cut off.
+        """
+
+    async def newest_times(self, instance: str) -> Mapping[ChatKey, float]:
+        """Return, for each chat of an instance, the time of the newest message that a person wrote.
+        The adapter can then fetch later messages from the platform.
+
+        Args:
+            instance: The instance part of the chat keys.
 
         Returns:
             The time for each chat, in seconds since 1970.

@@ -7,6 +7,7 @@
     │   ├── NothingToSend     fault of the caller: the message has no text and no media
     │   ├── TooManySends      the run has sent its maximum number of messages
     │   └── CannotDo          there is no such message, or its state forbids the action
+    ├── SignRefused           the platform refuses to show typing or a reaction
     └── NotFetched            no bytes came from a URL: refused, missing, too late, too large
 """
 

@@ -1,4 +1,5 @@
-"""Reads the answer of a child. A hostile file may control the child, so nothing is trusted."""
+"""Reads the answer of a confined child process. A hostile file may control the child, so nothing is
+trusted."""
 
 import json
 from typing import Any

@@ -54,7 +54,8 @@ class MediaConverter:
     """Checks and converts voices and pictures. Each file gets its own child process, with bounds on
     time, memory and access. At most ``at_once`` children of each kind run; further files wait. If
     the converter will get pictures, use it as an async context manager: leaving the context ends
-    the process that decodes them.
+    the process that decodes them. Besides the errors that they name, the methods raise `MediaError`
+    if no child can be started.
 
     A voice takes about 0.25 s, and 60 MB while it is converted. Pictures are frequent, so the first
     picture starts a process of 30 MB, which forks a child for each picture within milliseconds.
@@ -82,7 +83,8 @@ class MediaConverter:
     ) -> Sound:
         """Convert sound to another format. ``mime`` is the type of the bytes themselves, not the
         type that the file's name suggests. If the bytes are a video, its sound track is converted.
-        Raises `UnusableMedia` and `CodecMissing`."""
+        Raises `UnusableMedia`, also if the sound is longer than ``max_seconds``, and
+        `CodecMissing`."""
         request = {
             "mime": mime,
             "plain": plain_wav_seconds(data) is not None,

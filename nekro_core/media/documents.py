@@ -57,8 +57,8 @@ class DocumentText:
 
 
 class DocumentReader:
-    """Reads documents, ``at_once`` at the same time. A document takes 0.5 s or more, and 100 MB
-    while it is read."""
+    """Reads documents. At most ``at_once`` office documents and PDFs are read at the same time;
+    each takes 0.5 s or more, and 100 MB while it is read."""
 
     def __init__(self, *, at_once: int = 1) -> None:
         self._places = CapacityLimiter(at_once)

@@ -34,7 +34,8 @@ _JPEG, _SCAN = b"\xff\xd8", b"\xff\xda"
 
 
 def check(request: dict[str, Any], data: bytes) -> Answer:
-    """Check that the data is a whole picture of the type ``mime`` with at most ``max_pixels``."""
+    """Check that the data is a whole picture of the type ``mime`` with at most ``max_pixels``.
+    Raises `UnusableMedia` if it is not."""
     mime = request["mime"]
     if mime not in _FORMATS:
         raise UnusableMedia(f"{mime} is not a kind of picture that can be shown")

@@ -38,7 +38,7 @@ class PictureRequest:
         self._animated = bool(request["animated"])
 
     def handle(self, data: bytes) -> Answer:
-        """Return the fitted picture, or no bytes if the original fits."""
+        """Return the fitted picture, or no bytes if the original fits. Raises `UnusableMedia`."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", Image.DecompressionBombWarning)

@@ -157,7 +157,8 @@ class SoundRequest:
             raise UnusableMedia(f"the sound is damaged: {error}") from None
 
     def _frames(self, container: Any, stream: Any) -> Iterator[Any]:
-        """Yield the decoded frames, then None. A damaged packet is skipped, as players also do."""
+        """Yield the decoded frames, then None, which tells the resampler that the sound has ended.
+        A damaged packet is skipped, as players also do."""
         for packet in container.demux(stream):
             try:
                 yield from packet.decode()

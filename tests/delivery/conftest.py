@@ -11,7 +11,8 @@ from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.outbound.outbox import Outbox
 from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.media.converter import MediaConverter
-from nekro_core.store import Store
+from nekro_core.store import Store, StoreSettings
+from tests.store.conftest import node, parametrize_engines
 
 from .fakes import FakeAdapter, FullDisk
 
@@ -56,9 +57,16 @@ async def empty_database(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
-async def url(request: pytest.FixtureRequest, tmp_path: Path, empty_database: bytes) -> str:
-    if request.param == "postgres":
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """See `parametrize_engines`."""
+    parametrize_engines(metafunc)
+
+
+@pytest.fixture
+async def url(
+    request: pytest.FixtureRequest, engine: str, tmp_path: Path, empty_database: bytes
+) -> str:
+    if engine != "sqlite":
         return await request.getfixturevalue("postgres").database()
     path = tmp_path / "nekro.sqlite3"
     path.write_bytes(empty_database)
@@ -66,8 +74,14 @@ async def url(request: pytest.FixtureRequest, tmp_path: Path, empty_database: by
 
 
 @pytest.fixture
-async def store(url: str, clock: Clock) -> AsyncIterator[Store]:
-    async with Store.open(url, clock=clock) as opened:
+def store_settings(engine: str) -> StoreSettings:
+    """The settings of the fixture ``store``: whether it is a node."""
+    return node("one") if engine == "node" else StoreSettings()
+
+
+@pytest.fixture
+async def store(url: str, store_settings: StoreSettings, clock: Clock) -> AsyncIterator[Store]:
+    async with Store.open(url, store_settings, clock=clock) as opened:
         await opened.accounts.bind("fake", "bot")
         yield opened
 

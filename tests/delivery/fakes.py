@@ -126,7 +126,7 @@ class FullDisk:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._deliveries, name)
 
-    def mark(self, row: Any, state: DeliveryState, **more: str) -> Awaitable[Any]:
+    def mark(self, row: Any, state: DeliveryState, **more: Any) -> Awaitable[Any]:
         async def refused() -> Sequence[Any]:
             raise StoreUnavailable("the disk is full")
 
@@ -134,3 +134,8 @@ class FullDisk:
             return refused()
         self.marked.append(state)
         return self._deliveries.mark(row, state, **more)
+
+    async def begin_call(self, *asked: Any) -> Any:
+        if self.full:
+            raise StoreUnavailable("the disk is full")
+        return await self._deliveries.begin_call(*asked)

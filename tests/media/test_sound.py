@@ -215,7 +215,7 @@ def test_the_length_of_a_plain_wav_file_is_read_from_its_head(
     assert plain_wav_seconds(data) == seconds
 
 
-def test_a_wav_file_with_many_chunks_before_the_sound_is_not_read() -> None:
+def test_the_length_of_a_wav_file_with_many_chunks_before_the_sound_is_not_read() -> None:
     """A received file may have 4 million chunks, and the main process would read each of them."""
     data = wav()
     stuffed = data[:12] + b"junk\0\0\0\0" * 100 + data[12:]

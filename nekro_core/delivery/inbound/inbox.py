@@ -4,10 +4,12 @@ import hashlib
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import anyio
 import msgspec
+from loguru import logger
 
 from nekro_core.chat import (
     CONVERSATION_RESET,
@@ -82,6 +84,19 @@ class RecalledRecord:
 InboxEvent = StoredRecord | RecalledRecord
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOutRecords:
+    """The queue was full, so the events of some records were left out; see `Inbox.bound`. The
+    records are in the database.
+
+    Attributes:
+        groups: The numbers of the sets of chats to which the chats of these records belong, as
+            ``group_of`` of `Inbox.bound` returned them.
+    """
+
+    groups: AbstractSet[int]
+
+
 def _nothing(_: int) -> tuple[SqlStatement, ...]:
     return ()
 
@@ -94,9 +109,10 @@ class Inbox:
     """Stores incoming messages, and queues them for the sessions.
 
     The queue holds one event for each committed or recalled record, until the only consumer takes
-    the event. The queue is unbounded, because a commit cannot wait for the consumer. The consumer
-    does little work for each event, so it empties the queue in the event loop's next iteration.
-    Until the consumer starts, the queue collects the events of all records that are stored.
+    the event. A commit cannot wait for the consumer, so the queue is unbounded unless `bound` was
+    called. The consumer of a process that has the bot for itself does little work for each event,
+    so it empties the queue in the event loop's next iteration. Until the consumer starts, the queue
+    collects the events of all records that are stored.
     """
 
     def __init__(
@@ -113,18 +129,46 @@ class Inbox:
         self._wall = wall
         self._events: deque[InboxEvent] = deque()
         self._event_came = anyio.Event()
+        self._most: int | None = None
+        self._group_of: Callable[[ChatKey], int] = lambda _: 0
+        self._left_out: set[int] = set()
 
     @property
     def queued(self) -> tuple[InboxEvent, ...]:
         """The events that the consumer has not taken, oldest first."""
         return tuple(self._events)
 
+    @property
+    def empty(self) -> bool:
+        """Whether the consumer has taken all events, and has got the `LeftOutRecords` about those
+        that were left out."""
+        return not self._events and not self._left_out
+
+    def bound(self, most: int, group_of: Callable[[ChatKey], int]) -> None:
+        """Bound the queue, for a consumer that may have to wait for long. Once ``most`` events are
+        queued, further events are left out until the consumer has taken all that are queued. Then
+        it gets a `LeftOutRecords`, and must look into the database for the records. ``group_of``
+        returns the number of the set of chats to which a chat belongs, for example of its
+        partition. There should be few sets, because only their numbers are remembered."""
+        self._most, self._group_of = most, group_of
+
     async def next_event(self) -> InboxEvent:
-        """Wait for an event, and take the oldest from the queue. Only one consumer may call it."""
-        while not self._events:
+        """Wait for an event, and take the oldest from the queue. Call this if `bound` was not
+        called. Only one consumer may call it."""
+        event = await self.next_of_bounded()
+        assert not isinstance(event, LeftOutRecords), "only a bounded queue leaves events out"
+        return event
+
+    async def next_of_bounded(self) -> InboxEvent | LeftOutRecords:
+        """Do the same if `bound` was called. When all events are taken and later ones were left
+        out, return a `LeftOutRecords`."""
+        while self.empty:
             self._event_came = anyio.Event()
             await self._event_came.wait()
-        return self._events.popleft()
+        if self._events:
+            return self._events.popleft()
+        groups, self._left_out = frozenset(self._left_out), set()
+        return LeftOutRecords(groups)
 
     def forget_person(self, chat_key: ChatKey, user_id: str) -> None:
         """Remove the events of a person's messages in a chat from the queue. Stored rows stay."""
@@ -267,7 +311,8 @@ class Inbox:
         self, chat_key: ChatKey, message_id: str, user_id: str, said: Segments
     ) -> Record | None:
         """Store the new text of a message that its author edited; see `Host.revise`. Returns the
-        changed record; None if the message has another author, is not known or was recalled."""
+        changed record; None if the message has another author, is not known or was recalled, or if
+        all `_TRIES` attempts failed."""
         store = self._store.messages
         for _ in range(_TRIES):
             record = await store.by_message_id(chat_key, clean_text(message_id))
@@ -287,7 +332,14 @@ class Inbox:
         self._activity.publish(Recorded(record))
 
     def _enqueue(self, event: InboxEvent) -> None:
-        self._events.append(event)
+        # Once an event was left out, later ones are left out too, even if there is room again. So
+        # no event overtakes the look into the database that finds the earlier ones.
+        if self._left_out or (self._most is not None and len(self._events) >= self._most):
+            if not self._left_out:
+                logger.warning("{} events wait in the inbox; later ones are not kept", self._most)
+            self._left_out.add(self._group_of(event.record.chat_key))
+        else:
+            self._events.append(event)
         self._event_came.set()
 
 

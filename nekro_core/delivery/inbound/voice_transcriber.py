@@ -39,9 +39,9 @@ class VoiceTranscriber:
 
     A record is stored, shown and passed to the sessions before its voices have a text. The record
     is changed when its voices are transcribed and, if needed, converted to WAV. Code that needs the
-    text waits with `settled` or `transcribed`, at most ``wait_s``. Without a ``transcriber`` voices
-    get no text. A voice that cannot be decoded or transcribed stays unchanged, and the log says
-    why.
+    text waits with `settled` or `transcribed`, at most for ``wait_s`` seconds, which is a setting.
+    Without a ``transcriber`` voices get no text. A voice that cannot be decoded or transcribed
+    stays unchanged, and the log says why.
     """
 
     def __init__(
@@ -81,8 +81,10 @@ class VoiceTranscriber:
         await self._background.__aexit__(kind, error, trace)
 
     def begin(self, record: Record) -> bool:
-        """Begin to transcribe a person's record. Returns False if the record has nothing to
-        transcribe or was tried before, or if too many voices of the chat wait."""
+        """Begin to transcribe the voices of a person's record. Returns True if this has begun and
+        has not ended; an earlier call may have begun it. Returns False if the record has nothing to
+        transcribe or to convert, if the transcription has ended, or if too many voices of the chat
+        wait."""
         assert self._tasks is not None, "enter the transcriber first"
         if record.author is not Author.PERSON or not any(map(self._wants, record.segments)):
             return False
@@ -110,7 +112,8 @@ class VoiceTranscriber:
                 await done.wait()
 
     async def transcribed(self, record: Record) -> Record:
-        """Return the record with the text of its voices, after at most ``wait_s``."""
+        """If the voices of a record wait or are being transcribed, wait until no voice of its chat
+        does, at most ``wait_s``. Return the record as it is stored then."""
         with anyio.move_on_after(self._settings.wait_s):
             while record.seq in self._in_progress:
                 await self._done[record.chat_key].wait()

@@ -99,7 +99,8 @@ class Fetcher:
                 return self._data(url)
             case "http" | "https":
                 return await self._http(url, reach or self._reach, key, _GET)
-        raise NotFetched(f"{scheme[:16] or 'no'}: URL; expected http, https, data or base64")
+        came = f"begins with {scheme[:16]}:" if scheme else "has no scheme"
+        raise NotFetched(f"the URL {came}; expected http, https, data or base64")
 
     async def post(
         self,
@@ -192,11 +193,11 @@ class Fetcher:
         request = client.build_request(
             asked.method,
             url.copy_with(host=address, username=None, password=None),
-            # Ask for an uncompressed body: a small compressed body could be large in memory.
             content=asked.body,
             headers={
                 **asked.headers,
                 "Host": url.netloc.decode(),
+                # Ask for an uncompressed body: a small compressed body could be large in memory.
                 "Accept-Encoding": "identity",
             },
             extensions={"sni_hostname": url.raw_host.decode()},

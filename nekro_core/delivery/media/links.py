@@ -7,7 +7,7 @@ import hmac
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -30,7 +30,8 @@ class MediaLinks:
     Anyone with a link can get the file, for ``seconds`` and while the file is stored. So a link is
     sent only to the chat that the file was meant for. ``secret`` is called each time a link is made
     or checked. ``address`` is the public address of the bot's web server, empty if there is none.
-    ``clock`` returns seconds since 1970.
+    ``clock`` returns seconds since 1970. ``bring`` copies a medium to this machine, if another
+    process has stored it.
     """
 
     def __init__(
@@ -41,12 +42,14 @@ class MediaLinks:
         address: str = "",
         seconds: float = 3600.0,
         clock: Callable[[], float] = time.time,
+        bring: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         self._folder = data_dir.absolute() / "uploads"
         self._secret = secret
         self._address = address.rstrip("/")
         self._seconds = seconds
         self._clock = clock
+        self._bring = bring
         self._catalogue: Catalogue | None = None
 
     def link(self, chat_key: ChatKey, media: Media, *, address: str = "") -> str:
@@ -67,12 +70,15 @@ class MediaLinks:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        await self._answer(scope)(scope, receive, send)
+        answer = await self._answer(scope)
+        await answer(scope, receive, send)
 
-    def _answer(self, scope: Scope) -> Response:
+    async def _answer(self, scope: Scope) -> Response:
         if scope["method"] not in ("GET", "HEAD"):
             return Response(status_code=405, headers={"Allow": "GET, HEAD"})
         path = self._file(str(scope["path"]).removeprefix(str(scope.get("root_path", ""))))
+        if path is not None and self._bring is not None:
+            await self._bring(str(path))
         if path is None or not path.is_file():
             return self._gone(scope)
         return FileResponse(

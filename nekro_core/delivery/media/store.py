@@ -18,20 +18,25 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from anyio import CapacityLimiter, sleep, to_thread
+from anyio import CancelScope, CapacityLimiter, move_on_after, sleep, to_thread
 from loguru import logger
+from msgspec.structs import replace
 
-from nekro_core.chat import ChatKey, Media
+from nekro_core.chat import ChatKey, Media, Record
 from nekro_core.delivery.errors import NotFetched
 from nekro_core.delivery.media.fetch import Fetcher
 from nekro_core.delivery.media.fetch_policy import FetchPolicy
 from nekro_core.delivery.media.retention import delete_expired, expired_files, files_in
 from nekro_core.delivery.media.settings import MediaSettings
+from nekro_core.delivery.media.shared_media import SharedMedia
 from nekro_core.delivery.media_contract import Expected
 from nekro_core.media.converter import MediaConverter
 from nekro_core.media.errors import MediaError
 from nekro_core.media.file_look import real_ending
 from nekro_core.media.sniff import HEAD, claimed_kind, sniff
+from nekro_core.store.media_paths import MEDIUM
+from nekro_core.store.traces import media_in
+from nekro_core.system.keyed_queue import KeyedLimiter
 
 _OURS = re.compile(r"[0-9a-f]{32}\.[a-z0-9]{1,5}\Z")
 _SVG = "image/svg+xml"
@@ -42,6 +47,10 @@ _SLICE = 50
 _PAUSE_S = 0.05
 """Seconds to wait after each `_SLICE` deleted files, so that new media can be stored meanwhile."""
 _PIECE = 1024 * 1024
+_BRING_S = 10.0
+"""Maximum number of seconds for copying the media of one record to this machine. A medium of 20 MiB
+takes less than a second in a local network. The record waits meanwhile, and so do the later records
+of its partition."""
 
 
 class MediaStore:
@@ -49,7 +58,7 @@ class MediaStore:
 
     ``converter`` checks pictures. The caller closes it; if the caller gives none, the store makes a
     converter and closes it. ``fetcher`` fetches the media that platforms send as URLs, and is
-    closed with the store.
+    closed with the store. With ``shared``, the processes of several machines have the same media.
     """
 
     def __init__(
@@ -58,11 +67,14 @@ class MediaStore:
         settings: MediaSettings | None = None,
         converter: MediaConverter | None = None,
         fetcher: Fetcher | None = None,
+        shared: SharedMedia | None = None,
     ) -> None:
         self._folder = data_dir.absolute() / "uploads"
         self._settings = settings or MediaSettings()
         self._fetcher = fetcher or Fetcher(self._settings)
         self._used: dict[ChatKey, int] = {}
+        self._shared = shared
+        self._bringing = KeyedLimiter(1)
         self._converter = converter or MediaConverter()
         self._own_converter = converter is None
         # With this limiter, only one thread at a time writes files and counts quotas.
@@ -108,8 +120,9 @@ class MediaStore:
         its message is sent later or the web page shows it. The path must come from a trusted
         source."""
         path = Path(media.path)
-        if self._inside(chat_key, media.path) is not None:
-            return media
+        if (inside := self._inside(chat_key, media.path)) is not None:
+            await self.bring(media.path)
+            return media if str(inside) == media.path else replace(media, path=str(inside))
         name = media.name or path.name
         try:
             data = await to_thread.run_sync(_read_bounded, path, self._settings.max_bytes)
@@ -125,7 +138,34 @@ class MediaStore:
         inside = self._inside(chat_key, path)
         if inside is None:
             return None
+        await self.bring(path)
         return await to_thread.run_sync(_read_plain, inside)
+
+    async def bring(self, path: str) -> None:
+        """Copy a medium to this machine if another process has stored it and it is not here. Does
+        nothing for the path of any other file, and does not raise: if the medium cannot be copied,
+        the caller finds no file, as after the deletion of an old medium."""
+        found = MEDIUM.search(path) if self._shared is not None else None
+        if found is None or self._shared is None:
+            return
+        inside = self._folder / found["chat"] / found["name"]
+        if inside.exists():
+            return
+        async with self._bringing.of(inside):
+            if inside.exists():
+                return
+            chat_key = await self._shared.fetch(inside)
+            if chat_key is not None:
+                size = (await to_thread.run_sync(inside.stat)).st_size
+                count = partial(self._count, chat_key, inside.parent, size, inside)
+                await to_thread.run_sync(count, limiter=self._one)
+
+    async def bring_record(self, record: Record) -> None:
+        """Copy the media of a record to this machine, for at most `_BRING_S` seconds. Does not
+        raise."""
+        with move_on_after(_BRING_S):
+            for medium in media_in(record.segments):
+                await self.bring(medium.path)
 
     async def _keep_large(self, chat_key: ChatKey, path: Path, name: str) -> Media:
         """Store a file that is larger than ``max_bytes``. The file is copied in pieces, never read
@@ -138,6 +178,8 @@ class MediaStore:
         if not digest:
             limit = self._settings.sent_bytes // 1024 // 1024
             return _nothing(name, f"larger than {limit} MiB", size=size)
+        if self._shared is not None:
+            await self._shared.store(chat_key, kept, sha256=digest, size=size)
         return Media(path=str(kept), name=safe_name(name), mime=mime, size=size, sha256=digest)
 
     def _copy(self, chat_key: ChatKey, source: Path) -> tuple[Path, str, str, int]:
@@ -175,18 +217,30 @@ class MediaStore:
         """Delete a medium of this chat. Returns False if the path belongs to another chat or the
         file does not exist. Raises `OSError`."""
         inside = self._inside(chat_key, path)
-        if inside is None or not inside.is_file():
+        if inside is None:
             return False
-        await to_thread.run_sync(inside.unlink)
-        self._used.pop(chat_key, None)
-        return True
+        shared = False
+        try:
+            # First for all processes, and then here: so no reader can fetch the file again.
+            shared = self._shared is not None and await self._shared.forget(chat_key, inside)
+        finally:
+            here = inside.is_file()
+            if here:
+                inside.unlink()
+                self._used.pop(chat_key, None)
+        return here or shared
 
     async def forget_chat(self, chat_key: ChatKey) -> None:
         """Delete all media of a chat. Raises `OSError`."""
-        self._used.pop(chat_key, None)
         folder = self._folder / chat_key.file_name
-        if folder.exists():
-            await to_thread.run_sync(shutil.rmtree, folder)
+        try:
+            if self._shared is not None:
+                await self._shared.forget_chat(chat_key)
+        finally:
+            self._used.pop(chat_key, None)
+            if folder.exists():
+                with CancelScope(shield=True):
+                    await to_thread.run_sync(shutil.rmtree, folder)
 
     async def kept(self, chat_key: ChatKey) -> tuple[int, int]:
         """Count the media of a chat. Returns their number and their size in bytes."""
@@ -209,6 +263,10 @@ class MediaStore:
             work = partial(self._let_go, old[start : start + _SLICE], began)
             gone += await to_thread.run_sync(work, limiter=self._one)
             await sleep(_PAUSE_S)
+        if self._shared is not None:
+            before = now - keep_s if keep_s else 0.0
+            total = self._settings.total_bytes
+            gone += await self._shared.tidy(before=before, total_bytes=total)
         return gone
 
     def _let_go(self, paths: list[Path], before: float) -> int:
@@ -220,7 +278,13 @@ class MediaStore:
     def _inside(self, chat_key: ChatKey, path: str) -> Path | None:
         name = path.rpartition("/")[2]
         inside = self._folder / chat_key.file_name / name
-        return inside if _OURS.match(name) and str(inside) == path else None
+        if not _OURS.match(name):
+            return None
+        if self._shared is not None:
+            # Another process may have stored the path, with its own folder at the beginning.
+            found = MEDIUM.search(path)
+            return inside if found is not None and found["chat"] == chat_key.file_name else None
+        return inside if str(inside) == path else None
 
     async def _keep(
         self, chat_key: ChatKey, data: bytes, name: str, expect: Expected, url: str = ""
@@ -247,6 +311,8 @@ class MediaStore:
             return _nothing(name, f"cannot be stored: {error.strerror}", url=url)
         if problem:
             return _nothing(name, problem, url=url, mime=mime, size=len(data))
+        if self._shared is not None:
+            await self._shared.store(chat_key, path, sha256=digest, size=len(data))
         return Media(
             path=str(path),
             url=_shown_url(url),

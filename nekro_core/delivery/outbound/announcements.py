@@ -22,6 +22,7 @@ from nekro_core.delivery.errors import CannotDo
 from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.errors import NekroError
+from nekro_core.system.keyed_queue import KeyedLimiter
 
 FOLDER = "announcements"
 MOST_CHATS = 10_000
@@ -117,6 +118,8 @@ class _Announcement:
     state: AnnouncementState = AnnouncementState.INTERRUPTED
     stop: anyio.Event = field(default_factory=anyio.Event)
     ended: anyio.Event | None = None
+    stale: bool = False
+    """Whether the file still has chats that `Announcements.forget` has deleted."""
 
     def head(self) -> dict[str, Any]:
         return {
@@ -143,8 +146,8 @@ class _Announcement:
 
 class Announcements:
     """Sends announcements and keeps their outcomes. An async context manager. Each announcement is
-    a file of JSON lines: first a line with its text and chats, then a line for each change of its
-    state.
+    a file of JSON lines: first a line with its text and chats, then a line for each change of the
+    state of one chat or of the whole announcement.
 
     Args:
         folder: The folder of the files.
@@ -158,6 +161,9 @@ class Announcements:
         self._send = send
         self._clock = clock
         self._known: dict[str, _Announcement] = {}
+        self._writing = KeyedLimiter(1)
+        """Held by whoever writes the file of an announcement: a line that is added while the file
+        is rewritten would be lost."""
         self._own = background_tasks()
 
     async def __aenter__(self) -> Self:
@@ -200,6 +206,7 @@ class Announcements:
         )
         await self._write(begun, begun.head())
         self._known[begun.announcement_id] = begun
+        self._begin(begun)
         self._run(begun)
         return begun.summary()
 
@@ -232,28 +239,51 @@ class Announcements:
         """Continue an announcement that was cancelled or interrupted, with the chats that were not
         tried. Raises `CannotDo` if all chats were tried or the announcement runs, and `OSError`."""
         found = self._found(announcement_id)
-        if found.state is AnnouncementState.RUNNING or not found.summary().waiting:
-            raise CannotDo(f"this announcement is {found.state}: nothing is left to send")
-        await self._write(found, {"state": AnnouncementState.INTERRUPTED})
+        before = found.state
+        if before is AnnouncementState.RUNNING or not found.summary().waiting:
+            raise CannotDo(f"this announcement is {before}: nothing is left to send")
+        self._begin(found)  # before the file is written: a second `resume` meanwhile is refused
+        try:
+            await self._write(found, {"state": AnnouncementState.INTERRUPTED})
+        except BaseException:
+            if found.state is AnnouncementState.RUNNING:
+                found.state = before
+            found.ended = None
+            raise
         self._run(found)
         return found.summary()
 
     async def forget(self, chats: Collection[ChatKey]) -> int:
         """Delete chats from all announcements, because a person is erased. Returns how many entries
-        were deleted. Raises `OSError`."""
-        gone = 0
-        for each in self._known.values():
-            theirs = set(chats) & each.chats.keys()
-            for key in theirs:
-                del each.chats[key]
-            if theirs:
-                await anyio.to_thread.run_sync(self._rewrite, each)
+        were deleted.
+
+        If a file cannot be written, the other ones are, and this method then raises `OSError`,
+        which names the announcements whose files still have the chats. The next call writes these
+        files again."""
+        gone, failed = 0, list[str]()
+        for each in list(self._known.values()):  # `start` may add an announcement meanwhile
+            async with self._writing.of(each.announcement_id):
+                theirs = set(chats) & each.chats.keys()
+                for key in theirs:
+                    del each.chats[key]
+                each.stale = each.stale or bool(theirs)
+                if each.stale:
+                    try:
+                        await anyio.to_thread.run_sync(self._rewrite, each)
+                        each.stale = False
+                    except OSError as error:
+                        failed.append(f"{each.announcement_id} ({error.strerror})")
             gone += len(theirs)
+        if failed:
+            raise OSError(f"announcements that still name chats of the person: {', '.join(failed)}")
         return gone
 
-    def _run(self, announcement: _Announcement) -> None:
+    def _begin(self, announcement: _Announcement) -> None:
         announcement.state = AnnouncementState.RUNNING
         announcement.stop, announcement.ended = anyio.Event(), anyio.Event()
+
+    def _run(self, announcement: _Announcement) -> None:
+        assert announcement.ended is not None, "`_begin` was called before"
         self._tasks.start_soon(self._send_all, announcement, announcement.stop, announcement.ended)
 
     async def _send_all(
@@ -271,7 +301,9 @@ class Announcements:
                     await self._send_one(announcement, key)
             if not stop.is_set():
                 announcement.state = AnnouncementState.DONE
-                await self._write(announcement, {"state": announcement.state})
+                # Shielded: what `listed` says already is also in the file when the bot ends now.
+                with anyio.CancelScope(shield=True):
+                    await self._write(announcement, {"state": announcement.state})
         except OSError as error:
             logger.error("an announcement stops, its progress cannot be stored: {}", error)
             announcement.state = AnnouncementState.INTERRUPTED
@@ -293,14 +325,15 @@ class Announcements:
     async def _note(
         self, announcement: _Announcement, key: ChatKey, state: DeliveryState, reason: str = ""
     ) -> None:
-        if key not in announcement.chats:
-            return  # `forget` has deleted the chat
-        now = self._clock()
-        announcement.chats[key] = AnnouncedChat(
-            chat_key=key, state=state, reason=reason[:500], time=now
-        )
-        line = {"chat": str(key), "state": state, "reason": reason[:500], "time": now}
-        await self._write(announcement, line)
+        async with self._writing.of(announcement.announcement_id):
+            if key not in announcement.chats:
+                return  # `forget` has deleted the chat
+            now = self._clock()
+            announcement.chats[key] = AnnouncedChat(
+                chat_key=key, state=state, reason=reason[:500], time=now
+            )
+            line = {"chat": str(key), "state": state, "reason": reason[:500], "time": now}
+            await anyio.to_thread.run_sync(self._append, announcement.announcement_id, line)
 
     def _found(self, announcement_id: str) -> _Announcement:
         found = self._known.get(announcement_id)
@@ -309,7 +342,8 @@ class Announcements:
         return found
 
     async def _write(self, announcement: _Announcement, line: Mapping[str, Any]) -> None:
-        await anyio.to_thread.run_sync(self._append, announcement.announcement_id, line)
+        async with self._writing.of(announcement.announcement_id):
+            await anyio.to_thread.run_sync(self._append, announcement.announcement_id, line)
 
     def _append(self, name: str, line: Mapping[str, Any]) -> None:
         path = self._folder / f"{name}.jsonl"

@@ -58,7 +58,8 @@ class ChatQueue:
         self.parked: deque[OutgoingCall] = deque()
         self.users = 0
         self.sent_by = ""
-        """The run that sent the last message. The next message of this run may have to wait."""
+        """The run that sent the last message; empty if no run did. The next message of the same
+        turn may have to wait (`DeliverySettings.pace_chars_s`)."""
         self.sent_at = 0.0
         self.sends = 0
         self.flushing = False

@@ -29,8 +29,8 @@ LEAST_PAUSE_S = 2.0
 """Minimum number of seconds between two calls that say that the bot is typing in the same chat.
 Platforms limit the number of all calls together, and messages are more important."""
 _REPEATED_AFTER = 0.8
-"""The call is repeated when this part of the time is over for which the platform shows it, so that
-it does not end in between."""
+"""`Capabilities.typing_s` is the time for which the platform shows that the bot is typing. After
+this fraction of it the call is repeated, so that people see the sign without a gap."""
 _MOST_REFUSALS = 1000
 """Maximum number of refusals that are remembered. Above it, the oldest one is forgotten and tried
 again."""
@@ -116,16 +116,18 @@ class ChatSigns:
     def seen(self, chat_key: ChatKey, message_id: str) -> None:
         """React to a message that the bot is going to answer, if the operator wants that. Never
         waits, never raises."""
-        if message_id and self._tasks is not None:
-            self._tasks.start_soon(
-                self._react, chat_key, message_id, name=f"reaction in {chat_key}"
-            )
-
-    async def _react(self, chat_key: ChatKey, message_id: str) -> None:
+        if not message_id or self._tasks is None:
+            return
         emoji = self._overrides(chat_key).seen_emoji
         emoji = self._settings.seen_emoji.strip() if emoji is None else emoji
+        if emoji:
+            self._tasks.start_soon(
+                self._react, chat_key, message_id, emoji, name=f"reaction in {chat_key}"
+            )
+
+    async def _react(self, chat_key: ChatKey, message_id: str, emoji: str) -> None:
         adapter = self._adapter_of(chat_key)
-        if not emoji or not isinstance(adapter, SupportsReactions):
+        if not isinstance(adapter, SupportsReactions):
             return
         react = adapter.react
 
@@ -180,15 +182,17 @@ class ChatSigns:
         may be shown in this chat."""
         adapter = self._adapter_of(chat_key)
         wanted = self._overrides(chat_key).typing or self._settings.typing
-        if not isinstance(adapter, SupportsTyping) or (typing and wanted == "off"):
+        if adapter is None or (typing and wanted == "off"):
             return None
-        show, lasts_s = adapter.show_typing, None
+        lasts_s: float | None = None
 
         async def call() -> None:
             nonlocal lasts_s
-            lasts_s = adapter.capabilities(chat_key).typing_s
-            if lasts_s is not None:
-                await show(chat_key, typing=typing)
+            shown_s = adapter.capabilities(chat_key).typing_s
+            # The number is looked at first: a look at all methods of an adapter takes longer.
+            if shown_s is not None and isinstance(adapter, SupportsTyping):
+                lasts_s = shown_s
+                await adapter.show_typing(chat_key, typing=typing)
 
         if not await self._call(chat_key, "the typing state", call) or lasts_s is None:
             return None

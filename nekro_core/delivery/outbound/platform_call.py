@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Protocol, runtime_checkable
 
 import anyio
 from loguru import logger
@@ -31,6 +32,15 @@ _ANSWERS = frozenset(
 _CANNOT_TELL = Receipt(
     state=DeliveryState.UNKNOWN, reason="this platform cannot be asked whether it arrived"
 )
+
+
+@runtime_checkable
+class NeedsMoreTime(Protocol):
+    """An adapter that reaches the platform through another process."""
+
+    def extra_seconds(self, segments: Segments) -> float:
+        """Return by how many seconds a call with these segments may exceed the time-out of a
+        platform call. The other process limits the platform call itself."""
 
 
 class PlatformCaller:
@@ -77,15 +87,16 @@ class PlatformCaller:
     async def call(self, queue: ChatQueue, entry: OutgoingCall) -> None:
         """Make the platform call, and commit its state before and after it. Does nothing if no
         adapter serves the chat. This can happen to a call of an earlier process; the call then
-        waits until it is too old."""
+        waits until it is too old. Does nothing either if another process has sent the message."""
         adapter = self.adapter(entry.row.chat_key)
         if adapter is None:
             return
-        await self._ledger.begin_call(entry)
+        if not await self._ledger.begin_call(entry):
+            return
         delivery = self.shown(adapter, entry.delivery)
         began = anyio.current_time()
         with self._traced(adapter.name) as span:
-            receipt = await self.report(adapter.send(delivery), delivery)
+            receipt = await self.report(adapter, adapter.send(delivery), delivery)
             span.note("nekro.delivery.state", receipt.state.value)
             if receipt.state is not DeliveryState.SENT:
                 span.fail(receipt.state.value)
@@ -114,10 +125,13 @@ class PlatformCaller:
             if entry.row.run_id:
                 metrics.words_sent(entry.row.chat_key)
 
-    def _longest(self, delivery: Delivery) -> float:
+    def _longest(self, adapter: Adapter, delivery: Delivery) -> float:
         """Return the time-out of a call in seconds. It is longer for large media."""
         size = media_bytes(delivery.segments)
-        return self._settings.call_s + size // self._settings.call_bytes_s
+        longest = self._settings.call_s + size // self._settings.call_bytes_s
+        if isinstance(adapter, NeedsMoreTime):
+            longest += adapter.extra_seconds(delivery.segments)
+        return longest
 
     def can_confirm(self, chat_key: ChatKey) -> bool:
         """Return True if the platform can be asked about a call, or if its adapter is not loaded
@@ -137,7 +151,7 @@ class PlatformCaller:
             return _CANNOT_TELL
         doubt = await self._ledger.uncertain_delivery(entry)
         doubt = replace(doubt, delivery=self.shown(adapter, doubt.delivery))
-        return await self.report(adapter.confirm(doubt), entry.delivery)
+        return await self.report(adapter, adapter.confirm(doubt), entry.delivery)
 
     def shown(self, adapter: Adapter, delivery: Delivery) -> Delivery:
         """Return a delivery as the adapter gets it: on a platform without markup, Markdown becomes
@@ -148,12 +162,14 @@ class PlatformCaller:
             return delivery
         return replace(delivery, segments=segments)
 
-    async def report(self, call: Awaitable[Receipt], delivery: Delivery) -> Receipt:
+    async def report(
+        self, adapter: Adapter, call: Awaitable[Receipt], delivery: Delivery
+    ) -> Receipt:
         """Await an adapter's call within the time-out and return its receipt. An error or a
         time-out becomes ``unknown``."""
         unknown = DeliveryState.UNKNOWN
         try:
-            with anyio.fail_after(seconds := self._longest(delivery)):
+            with anyio.fail_after(seconds := self._longest(adapter, delivery)):
                 receipt = await call
         except TimeoutError:
             limit = f"{seconds:g} s"

@@ -1,7 +1,7 @@
 """Retries calls that could not be made yet, and asks about calls whose outcome is unknown.
 
 Both kinds of calls wait in their chat's queue, oldest first, and later messages of the chat wait
-behind them. So if a message never arrived, it is sent again before the later messages.
+behind them. So if a message did not arrive, it is sent again before the later messages.
 """
 
 from dataclasses import replace
@@ -112,10 +112,15 @@ class RetryQueue:
         return goes_on
 
     async def _settle(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
-        """Ask the platform for the outcome of a call. If the message certainly never arrived, it is
-        sent now, before the later messages of the chat."""
+        """Ask the platform for the outcome of a call. If the platform still does not have the
+        message after ``settle_s``, send it again now, before the later messages of the chat.
+        Returns False if the call must keep waiting."""
         receipt = await self._caller.ask(entry)
         if not _is_first(queue, entry):
+            return True
+        if receipt.state is not DeliveryState.SENT and await self._ledger.adopt_outcome(entry):
+            # Another process has stored the outcome: the message was sent, the platform refused it,
+            # or an operator has dropped it. It must not be sent again.
             return True
         match receipt.state:
             case DeliveryState.PENDING:
@@ -129,6 +134,8 @@ class RetryQueue:
                 await self._ledger.decide(
                     entry, replace(receipt, state=DeliveryState.PENDING, reason=reason)
                 )
+                if entry.row.state is DeliveryState.SENT:
+                    return True
                 return await self._send(queue, entry)
             case _:
                 await self._ledger.decide(entry, receipt)

@@ -161,7 +161,8 @@ class ShownSettings:
 
 
 class PlatformAccounts(Protocol):
-    """The accounts of one adapter. Changing one account does not touch the others."""
+    """The accounts of one adapter. Changing one account does not touch the others. While the stored
+    accounts cannot be read, each change raises `AccountError`."""
 
     @property
     def live(self) -> bool:

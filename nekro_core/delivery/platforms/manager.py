@@ -74,6 +74,9 @@ class AccountManager(Generic[Settings]):
         self._clock = clock
         self._entries: dict[str, ManagedAccount[Settings]] = {}
         self._paused: set[str] = set()
+        self._unused: dict[str, Mapping[str, Any]] = {}
+        # Stored accounts that a setting defines too. They stay stored, and are used again when the
+        # setting no longer defines them.
         self._unreadable = ""
         self._tasks: TaskGroup | None = None
         self._changing = anyio.Lock()
@@ -82,7 +85,7 @@ class AccountManager(Generic[Settings]):
         self._load()
 
     def open(self, tasks: TaskGroup) -> None:
-        """Start all accounts that are not paused.
+        """Start all accounts that are not paused and whose settings can be used.
 
         Args:
             tasks: The task group in which the accounts run until it is cancelled.
@@ -97,7 +100,7 @@ class AccountManager(Generic[Settings]):
     async def found(self, settings: Settings, source: str) -> None:
         """Add and start an account that the setting ``source`` permits, but that no setting lists.
         For example, a QQ number connects with a shared token. Does nothing if there is already an
-        account with its key.
+        account with its key, or if `open` was not called.
 
         When this call returns, `AccountConnector.run` of the account has run until its first wait.
         A paused account is listed, but not started.
@@ -416,6 +419,7 @@ class AccountManager(Generic[Settings]):
             if key in self._entries:
                 source = self._entries[key].locked
                 logger.warning("{}: {} defines {}, so that is used", self._adapter, source, key)
+                self._unused[key] = values
                 continue
             try:
                 settings = read_form(self._model, values)
@@ -475,5 +479,5 @@ class AccountManager(Generic[Settings]):
         if self._unreadable:
             raise AccountError(f"mend this file first, or move it away: {self._unreadable}")
         own = {key: each.stored for key, each in self._entries.items() if not each.locked}
-        stored = StoredAccounts(accounts=own, paused=frozenset(self._paused))
+        stored = StoredAccounts(accounts=self._unused | own, paused=frozenset(self._paused))
         await anyio.to_thread.run_sync(self._store.save, self._adapter, stored)

@@ -109,7 +109,8 @@ class ContactRequests:
         Raises:
             CannotDo: There is no such request, it is answered already, or the platform did not take
                 the answer. In the last case the request stays open, with the problem.
-            OSError: The file cannot be written.
+            OSError: The file cannot be written. The request stays open, although the platform may
+                have taken the answer.
         """
         async with self._writing:
             request = self._known.get(request_id)
@@ -135,7 +136,7 @@ class ContactRequests:
         the platform's own program.
 
         Args:
-            request_id: Our id of the request.
+            request_id: The bot's id of the request.
 
         Returns:
             The request with its new state.
@@ -152,7 +153,7 @@ class ContactRequests:
         """Undo `dismiss`.
 
         Args:
-            request_id: Our id of the request.
+            request_id: The bot's id of the request.
 
         Returns:
             The open request.

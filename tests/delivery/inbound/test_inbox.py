@@ -26,8 +26,13 @@ from nekro_core.chat import (
     Unknown,
 )
 from nekro_core.delivery.activity import Broadcast, Recorded
-from nekro_core.delivery.inbound.inbox import Inbox, RecalledRecord, StoredRecord
-from nekro_core.store import SqlStatement, Store, StoreSettings, StoreUnavailable
+from nekro_core.delivery.inbound.inbox import (
+    Inbox,
+    LeftOutRecords,
+    RecalledRecord,
+    StoredRecord,
+)
+from nekro_core.store import SqlStatement, Store, StoreSettings, StoreUnavailable, final_seq
 from nekro_core.store.queries import WhereClause
 from tests.delivery.conftest import GROUP, OTHER, Clock
 from tests.delivery.fakes import message
@@ -47,7 +52,9 @@ async def test_a_message_is_stored_and_then_queued(inbox: Inbox, store: Store) -
     assert await store.chats.all() == [GROUP]
 
 
-async def test_messages_are_stored_in_the_order_of_the_calls(inbox: Inbox, store: Store) -> None:
+async def test_messages_are_stored_in_the_order_in_which_the_inbox_got_them(
+    inbox: Inbox, store: Store
+) -> None:
     keys = [ChatKey.parse(f"fake-group_{number}") for number in range(5)]
     said = [(key, f"{key.native_id}-{number}") for number in range(100) for key in keys]
     async with anyio.create_task_group() as tasks:
@@ -122,7 +129,9 @@ async def test_the_bots_own_messages_are_stored_and_never_wake_the_agent(
         assert (kept.author, kept.to_bot) == (Author.BOT, False)
 
 
-async def test_a_cancelled_adapter_loses_nothing(inbox: Inbox, store: Store) -> None:
+async def test_a_message_is_stored_once_if_its_acceptance_was_cancelled_and_it_comes_again(
+    inbox: Inbox, store: Store
+) -> None:
     with anyio.CancelScope() as scope:
         scope.cancel()
         await inbox.accept(inbox.stamp(message(GROUP, message_id="1")))
@@ -171,7 +180,7 @@ async def test_a_recalled_message_is_marked_and_shown_as_recalled(
     assert await inbox.recall(GROUP, "1") is None
 
 
-async def test_an_edit_of_the_author_changes_the_stored_message(
+async def test_an_edit_by_the_author_changes_the_stored_message(
     inbox: Inbox, activity: Broadcast
 ) -> None:
     picture = Image(Media(path="/p.png", name="p.png"))
@@ -218,7 +227,9 @@ async def test_the_newest_name_of_a_chat_is_stored(inbox: Inbox, store: Store) -
 # ---- watchers
 
 
-async def test_watchers_see_their_chat_and_slow_watchers_are_ended(inbox: Inbox) -> None:
+async def test_a_watcher_gets_the_records_of_its_chat_and_the_stream_of_a_slow_watcher_ends(
+    inbox: Inbox,
+) -> None:
     activity = Broadcast(queue=3)
     watched = Inbox(inbox._store, activity)
     async with activity.watch(GROUP) as here, activity.watch() as all_chats:
@@ -286,6 +297,26 @@ async def test_one_consumer_gets_the_events_in_order(inbox: Inbox) -> None:
     assert inbox.queued == ()
 
 
+async def test_a_bounded_queue_says_of_which_groups_of_chats_it_left_events_out(
+    inbox: Inbox,
+) -> None:
+    other = ChatKey.parse("fake-group_2")
+    inbox.bound(2, lambda chat_key: 1 if chat_key == GROUP else 2)
+    for number in ("1", "2", "3"):
+        await inbox.accept(inbox.stamp(message(GROUP, message_id=number)))
+    first = await inbox.next_of_bounded()
+    assert isinstance(first, StoredRecord)
+    # There is room again, but this message must not overtake the third one.
+    await inbox.accept(inbox.stamp(message(other, message_id="4")))
+    assert [event.record.message_id for event in inbox.queued] == ["2"]
+    await inbox.next_of_bounded()
+    assert not inbox.empty
+    assert await inbox.next_of_bounded() == LeftOutRecords(frozenset({1, 2}))
+    assert inbox.empty
+    await inbox.accept(inbox.stamp(message(GROUP, message_id="5")))
+    assert [event.record.message_id for event in inbox.queued] == ["5"]
+
+
 async def test_a_recall_is_queued_with_the_current_record(inbox: Inbox) -> None:
     await inbox.accept(inbox.stamp(message(GROUP, message_id="1")))
     recalled = await inbox.recall(GROUP, "1")
@@ -334,7 +365,7 @@ async def test_a_system_line_is_published_and_may_wake_the_agent(
     assert woken.to_bot
 
 
-async def test_two_lines_with_one_unique_id_are_stored_once_and_a_line_may_reset_the_chat(
+async def test_two_lines_with_the_same_unique_id_are_stored_once_and_a_line_may_reset_the_chat(
     inbox: Inbox, store: Store
 ) -> None:
     first = await inbox.note(GROUP, "timer 7", unique_id="timer:7")
@@ -361,14 +392,15 @@ async def test_sql_statements_given_with_a_system_line_are_written_with_it(
         )
 
     note = await inbox.note(GROUP, "a line", beside=beside)
-    assert seqs == [note.seq]
+    assert [final_seq(each) for each in seqs] == [note.seq]
     assert set(await store.chats.all()) == {GROUP, OTHER}
 
 
 async def test_a_message_that_could_not_be_stored_is_accepted_when_it_arrives_again(
     tmp_path: Path, clock: Clock, activity: Broadcast
 ) -> None:
-    """Another program locks the file. The chat and the person are stored with the next message."""
+    """Another program locks the database file, so the first message is not stored. Its chat and its
+    person are stored when the message arrives again."""
     path = tmp_path / "nekro.sqlite3"
     settings = StoreSettings(busy_timeout_s=0.05)
     async with Store.open(f"sqlite://{path}", settings, clock=clock) as store:

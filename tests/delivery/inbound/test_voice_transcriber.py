@@ -92,7 +92,7 @@ async def test_watchers_get_the_record_again_when_it_has_the_words_of_its_voice(
     assert await chat.now(record) == news.record == await chat.hearing.transcribed(record)
 
 
-async def test_texts_the_bots_voices_and_transcribed_voices_are_skipped(chat: Chat) -> None:
+async def test_texts_and_transcribed_voices_and_voices_of_the_bot_are_skipped(chat: Chat) -> None:
     accepted = await chat.inbox.accept(chat.inbox.stamp(message(GROUP, "hi")))
     assert accepted is not None
     own = await chat.say(wav(), user="bot", message_id="own")
@@ -136,12 +136,12 @@ async def test_a_record_that_was_changed_during_the_transcription_is_not_overwri
 async def test_at_most_eight_waiting_voices_of_a_chat_are_transcribed(slow: Chat) -> None:
     records = [await slow.say(wav()) for _ in range(10)]
     assert [slow.hearing.begin(record) for record in records] == [True] * 8 + [False] * 2
-    assert slow.hearing.begin(records[0])  # `begin` returns True if it has begun a transcription
+    assert slow.hearing.begin(records[0])  # this transcription has begun and has not ended
     assert slow.transcriber.go is not None
     slow.transcriber.go.set()
     await slow.hearing.settled(GROUP)
     assert len(slow.transcriber.heard) == 8
-    assert not slow.hearing.begin(records[0])  # this voice is already being transcribed
+    assert not slow.hearing.begin(records[0])  # this transcription has ended
 
 
 async def test_a_broken_voice_does_not_keep_the_next_from_being_transcribed(chat: Chat) -> None:

@@ -52,7 +52,7 @@ async def test_the_program_of_a_platform_is_reached_only_at_its_port(served: Vis
         await fetched(platform("127.0.0.1:1"), f"http://127.0.0.1:{served.port}/")
 
 
-async def test_an_entry_without_a_port_opens_only_web_ports_and_old_onebot_ports(
+async def test_a_private_host_without_a_port_opens_only_web_ports_and_old_onebot_ports(
     served: Visited,
 ) -> None:
     url = f"http://127.0.0.1:{served.port}/"
@@ -162,12 +162,12 @@ async def test_fetches_of_code_count_against_the_traffic_budget_of_the_boxes() -
 
 
 @pytest.mark.parametrize("entry", ["", "http://127.0.0.1", "a:0", "a:99999", "a:b", "[::1", "a/b"])
-def test_an_invalid_entry_is_refused_with_an_example(entry: str) -> None:
+def test_an_invalid_private_host_is_refused_with_an_example(entry: str) -> None:
     with pytest.raises(ValidationError, match=r"127\.0\.0\.1:3001"):
         MediaSettings(private_hosts=frozenset({entry}))
 
 
-def test_entries_without_a_port_are_listed() -> None:
+def test_private_hosts_without_a_port_are_listed_in_bare() -> None:
     reach = platform("127.0.0.1", "files.lan:9000", "::1", old_ports=frozenset({3001}))
     assert reach.bare == ["127.0.0.1", "::1"]
 

@@ -1,5 +1,5 @@
-"""An outgoing medium is converted to a format that the platform accepts, or to the most similar
-kind."""
+"""An outgoing medium is converted to a format that the platform accepts. If there is none, it is
+sent as the most similar kind that the platform has: a file, a link or text."""
 
 from pathlib import Path
 
@@ -195,7 +195,9 @@ async def test_a_medium_that_a_platform_lacks_becomes_a_file(
     assert isinstance(await fitter.fit(kind, drawn(), "x.png", can(Text, File)), File)
 
 
-async def test_without_files_a_medium_becomes_text(fitter: FitterUnderTest, tmp_path: Path) -> None:
+async def test_on_a_platform_without_files_a_medium_becomes_text(
+    fitter: FitterUnderTest, tmp_path: Path
+) -> None:
     spoken = await fitter.fit(Voice, wav(), "v.wav", can(Text), "good night")
     assert spoken == Text("[voice] good night")
     silent = await fitter.fit(Voice, wav(), "v.wav", can(Text))

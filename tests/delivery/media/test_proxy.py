@@ -109,7 +109,7 @@ async def test_a_platforms_program_is_reached_without_the_proxy(proxy: ForwardPr
     assert proxy.asked == []
 
 
-async def test_hosts_of_no_proxy_are_reached_without_it(
+async def test_hosts_that_the_variable_no_proxy_names_are_reached_without_a_proxy(
     proxy: ForwardProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_PROXY", "localhost,.example")

@@ -411,9 +411,9 @@ async def test_each_redirect_target_is_resolved_again(site: str) -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("", "no: URL"),
-        ("file:///etc/passwd", "file: URL"),
-        ("ftp://x/y", "ftp: URL"),
+        ("", "no scheme"),
+        ("file:///etc/passwd", "begins with file:"),
+        ("ftp://x/y", "begins with ftp:"),
         ("http://", "not http"),
         ("http://\ud800/", "cannot be fetched"),
         ("http://[::1", "cannot be fetched"),

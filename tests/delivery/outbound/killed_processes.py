@@ -32,8 +32,9 @@ class Moment:
         return folder
 
     def messages(self) -> str:
-        """The segments of all stored messages. They are read with SQL, since the write-ahead log
-        may also hold messages that were not committed."""
+        """The segments of all stored messages. They are read with SQL and not searched for in
+        the bytes of the files, because the write-ahead log may also hold messages that were not
+        committed."""
         with tempfile.TemporaryDirectory() as folder:
             path = self.put(Path(folder) / "look") / DATABASE
             with closing(sqlite3.connect(path)) as database:

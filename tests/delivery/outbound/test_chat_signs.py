@@ -61,7 +61,7 @@ async def signs_of(
         yield signs
 
 
-async def test_typing_is_shown_before_it_would_end_and_until_the_turn_ends() -> None:
+async def test_typing_is_shown_again_before_it_would_end_and_stops_with_the_turn() -> None:
     adapter = SigningAdapter()
     async with signs_of(adapter) as signs:
         state = signs.typing(GROUP)
@@ -80,7 +80,7 @@ async def test_typing_is_shown_before_it_would_end_and_until_the_turn_ends() -> 
         assert len(adapter.typed) == 4
 
 
-async def test_a_new_step_shows_it_anew_but_not_more_often_than_every_two_seconds() -> None:
+async def test_a_new_step_shows_typing_anew_but_not_more_often_than_every_two_seconds() -> None:
     adapter = SigningAdapter(typing_s=60)
     async with signs_of(adapter) as signs:
         state = signs.typing(GROUP)
@@ -95,7 +95,7 @@ async def test_a_new_step_shows_it_anew_but_not_more_often_than_every_two_second
         state.end()
 
 
-async def test_two_chats_and_two_turns_of_a_chat_do_not_end_each_others_state() -> None:
+async def test_two_chats_and_two_turns_of_a_chat_do_not_end_each_others_typing_state() -> None:
     adapter = SigningAdapter(typing_s=60)
     async with signs_of(adapter) as signs:
         first, second, other = signs.typing(GROUP), signs.typing(GROUP), signs.typing(OTHER)
@@ -114,7 +114,7 @@ async def test_two_chats_and_two_turns_of_a_chat_do_not_end_each_others_state() 
         assert adapter.typed[3] == (GROUP, True)
 
 
-async def test_a_refusal_is_noted_once_and_never_asked_for_again() -> None:
+async def test_what_a_platform_refused_in_a_chat_is_not_asked_for_there_again() -> None:
     adapter = SigningAdapter()
     adapter.error = SignRefused("not in this chat")
     async with signs_of(adapter, seen_emoji="👀") as signs:
@@ -196,7 +196,7 @@ async def test_the_operator_chooses_the_reaction_for_the_bot_or_a_chat(
         assert adapter.reactions == reactions
 
 
-async def test_a_platform_that_can_show_neither_is_not_asked() -> None:
+async def test_a_platform_that_shows_neither_typing_nor_reactions_is_not_asked() -> None:
     async with signs_of(FakeAdapter(), seen_emoji="👀") as signs:
         state = signs.typing(GROUP)
         state.show()

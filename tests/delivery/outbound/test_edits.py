@@ -98,7 +98,7 @@ async def test_the_row_keeps_the_text_that_was_sent_first(
     assert (row.segments, row.state, row.message_id) == (HI, DeliveryState.SENT, sent)
 
 
-async def test_an_edit_that_is_not_exactly_one_message_is_refused(
+async def test_an_edit_whose_new_content_cannot_be_sent_as_one_message_is_refused(
     outbox: Outbox, adapter: EditingAdapter, store: Store, sent: str
 ) -> None:
     gone = Image(Media(problem="it is not there"))

@@ -16,7 +16,7 @@ from nekro_core.delivery.activity import Broadcast, Recorded
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.outbound.ledger import DeliveryLedger, OutgoingCall
 from nekro_core.delivery.outbound.split import Piece
-from nekro_core.store import Store, StoreSettings, StoreUnavailable
+from nekro_core.store import GuardFailed, Store, StoreSettings, StoreUnavailable
 from tests.delivery.conftest import GROUP, OTHER, Clock
 from tests.delivery.fakes import FullDisk, message
 
@@ -133,7 +133,7 @@ async def test_a_call_gets_its_delivery_and_its_outcome_is_stored(
     assert shown == [line], "watchers must get each change exactly once"
 
 
-async def test_show_publishes_a_state_that_another_writer_stored(
+async def test_the_method_show_publishes_a_state_that_another_writer_stored(
     ledger: DeliveryLedger, activity: Broadcast
 ) -> None:
     (entry,) = await opened(ledger, Text("a"))
@@ -154,6 +154,24 @@ async def test_a_revised_message_is_stored_and_published(
         await ledger.revise(GROUP, "m1", (Text("b"),))
     assert [each.segments for each in shown] == [(Text("b"),)]
     assert (await store.messages.newest(GROUP, 10)) == shown
+
+
+async def test_a_message_whose_id_another_chat_has_is_found_under_its_id(
+    ledger: DeliveryLedger, store: Store, inbox: Inbox, activity: Broadcast
+) -> None:
+    """Some programs of platforms make random ids, so two chats can have the same."""
+    theirs = await inbox.accept(inbox.stamp(message(OTHER, message_id="m1")))
+    (entry,) = await opened(ledger, Text("a"))
+    await ledger.decide(entry, Receipt(state=SENT, message_id="m1"))
+    async with watched(activity) as shown:
+        await ledger.revise(GROUP, "m1", (Text("b"),))
+    assert [each.segments for each in shown] == [(Text("b"),)]
+    (line,) = await store.messages.newest(GROUP, 10)
+    assert await store.messages.by_message_id(GROUP, "m1") == line
+    assert await store.messages.by_message_id(OTHER, "m1") == theirs
+    recalled = await store.messages.recall(GROUP, "m1")
+    assert recalled is not None
+    assert (recalled.seq, recalled.recalled) == (line.seq, True)
 
 
 # ---- a stopped send
@@ -260,7 +278,7 @@ async def test_an_uncertain_delivery_lists_the_messages_before_and_after_it(
     )
 
 
-async def test_an_uncertain_delivery_lists_the_newest_thousand_messages(
+async def test_an_uncertain_delivery_lists_at_most_the_newest_thousand_messages(
     ledger: DeliveryLedger, inbox: Inbox
 ) -> None:
     async with anyio.create_task_group() as tasks:
@@ -340,7 +358,7 @@ async def test_a_postponed_state_is_not_written_after_a_later_one(
 async def test_a_chat_that_could_not_be_stored_is_stored_with_the_next_send(
     tmp_path: Path, clock: Clock, activity: Broadcast
 ) -> None:
-    """Another program locks the file. The store handles this as it handles a full disk."""
+    """Another program locks the database file. The store handles this like a full disk."""
     path, settings = tmp_path / "nekro.sqlite3", StoreSettings(busy_timeout_s=0.05)
     async with Store.open(f"sqlite://{path}", settings, clock=clock) as store:
         ledger = DeliveryLedger(store, activity, clock=clock)
@@ -360,3 +378,87 @@ async def test_a_call_whose_start_cannot_be_stored_is_not_made(
     with pytest.raises(StoreUnavailable):
         await ledger.begin_call(entry)
     assert entry.row.state is PENDING
+
+
+async def test_a_row_that_another_process_marked_as_sent_stays_sent(
+    ledger: DeliveryLedger, store: Store, activity: Broadcast
+) -> None:
+    (stale,) = await opened(ledger, Text("hello"))
+    await store.deliveries.mark(stale.row, SENT, message_id="m1")
+    async with watched(activity) as shown:
+        await ledger.decide(stale, Receipt(state=UNKNOWN, reason="no answer"))
+    assert stale.receipt == Receipt(state=SENT, message_id="m1")
+    (row,) = await store.deliveries.of_run("r1")
+    line = await store.messages.get(row.record_seq)
+    assert line is not None
+    assert (row.state, row.message_id, row) == (SENT, "m1", stale.row)
+    assert (line.state, line.message_id) == (SENT, "m1")
+    assert shown == [line]
+
+
+async def test_a_call_does_not_begin_if_another_process_has_sent_the_message(
+    ledger: DeliveryLedger, store: Store
+) -> None:
+    (stale,) = await opened(ledger, Text("hello"))
+    assert await ledger.begin_call(stale)
+    await store.deliveries.mark(stale.row, SENT, message_id="m1")
+    assert not await ledger.begin_call(stale)
+    assert stale.receipt == Receipt(state=SENT, message_id="m1")
+    (row,) = await store.deliveries.of_run("r1")
+    assert row.state is SENT
+
+
+@pytest.mark.parametrize("outcome", [REJECTED, DROPPED, SENT])
+async def test_a_row_that_gets_its_outcome_while_unfinished_rows_are_loaded_keeps_it(
+    ledger: DeliveryLedger, store: Store, outcome: DeliveryState
+) -> None:
+    """The next owner of a chat reads a row that is ``sending``. Before it writes ``unknown``, the
+    gateway stores the outcome of the call."""
+    (entry,) = await opened(ledger, Text("hello"))
+    await ledger.begin_call(entry)
+    written = []
+
+    def chats(_: ChatKey) -> bool:
+        # This is called for each row that was read. The write is in the queue of the database when
+        # `mark` returns, before the ledger can write anything.
+        if not written:
+            written.append(store.deliveries.mark(entry.row, outcome, reason="said the gateway"))
+        return True
+
+    assert await ledger.load_unfinished(young_s=600.0, chats=chats) == []
+    await written[0]
+    (row,) = await store.deliveries.of_run("r1")
+    assert (row.state, row.reason) == (outcome, "said the gateway")
+    line = await store.messages.get(row.record_seq)
+    assert line is not None
+    assert line.state is outcome
+
+
+@pytest.mark.parametrize("outcome", [REJECTED, DROPPED])
+async def test_a_call_does_not_begin_if_its_message_was_refused_or_dropped_meanwhile(
+    ledger: DeliveryLedger, store: Store, activity: Broadcast, outcome: DeliveryState
+) -> None:
+    (stale,) = await opened(ledger, Text("hello"))
+    await store.deliveries.mark(stale.row, outcome, reason="no")
+    async with watched(activity) as shown:
+        assert not await ledger.begin_call(stale)
+    assert stale.receipt == Receipt(state=outcome, reason="no")
+    (row,) = await store.deliveries.of_run("r1")
+    line = await store.messages.get(row.record_seq)
+    assert line is not None
+    assert (row.state, line.state, shown) == (outcome, outcome, [line])
+
+
+async def test_a_row_is_not_renewed_if_its_late_outcome_came_meanwhile(
+    ledger: DeliveryLedger, store: Store
+) -> None:
+    (entry,) = await opened(ledger, Text("hello"))
+    await ledger.begin_call(entry)
+    await ledger.decide(entry, Receipt(state=UNKNOWN, reason="no answer"))
+    await store.deliveries.mark(entry.row, SENT, message_id="m1")
+    with pytest.raises(GuardFailed):
+        await store.deliveries.renew(entry.row, "again")
+    (row,) = await store.deliveries.of_run("r1")
+    line = await store.messages.get(row.record_seq)
+    assert line is not None
+    assert (row.state, row.message_id, line.state) == (SENT, "m1", SENT)

@@ -62,7 +62,9 @@ def test_a_text_that_is_short_enough_is_sent_as_text(segments: Segments) -> None
         pytest.param(replace(CAN, file_bytes=60), id="the file is too large"),
     ],
 )
-def test_on_a_platform_without_such_files_a_long_text_is_sent_in_pieces(can: Capabilities) -> None:
+def test_on_a_platform_that_cannot_send_the_file_a_long_text_is_sent_in_pieces(
+    can: Capabilities,
+) -> None:
     assert long_text_as_file((Text("a" * 61),), can, 3) == (Text("a" * 61),)
 
 

@@ -31,7 +31,7 @@ def test_the_text_of_a_plugin_is_never_changed() -> None:
     assert readable_segments(said, PLAIN) is said
 
 
-def test_with_the_setting_off_people_see_what_the_model_wrote() -> None:
+def test_if_the_rewriting_of_markdown_is_off_people_see_what_the_model_wrote() -> None:
     said = (Text("**done**", markdown=True),)
     assert texts(readable_segments(said, PLAIN, enabled=False)) == ["**done**"]
     assert readable_segments(said, MARKUP, enabled=False) == (Text("**done**"),)

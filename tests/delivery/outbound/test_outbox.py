@@ -58,7 +58,7 @@ async def test_a_text_is_sent_and_stored_in_the_history(
     assert done == Recorded(line)
 
 
-async def test_the_state_is_committed_before_the_call(
+async def test_the_state_sending_is_committed_before_the_platform_call(
     outbox: Outbox, adapter: FakeAdapter, store: Store
 ) -> None:
     seen: list[DeliveryState] = []
@@ -74,7 +74,9 @@ async def test_the_state_is_committed_before_the_call(
     assert seen == [SENDING]
 
 
-async def test_an_echo_of_the_bots_own_message_is_a_duplicate(outbox: Outbox, inbox: Inbox) -> None:
+async def test_an_echo_of_the_bots_own_message_is_not_stored_again(
+    outbox: Outbox, inbox: Inbox
+) -> None:
     (receipt,) = await outbox.send(GROUP, HI)
     echo = message(GROUP, "hi", message_id=receipt.message_id, user="bot")
     assert await inbox.accept(inbox.stamp(echo)) is None
@@ -230,7 +232,9 @@ async def test_order_is_kept_in_a_chat_and_chats_do_not_wait_for_each_other(
 # ---- limits
 
 
-async def test_a_run_over_its_send_limit_is_refused(outbox: Outbox, adapter: FakeAdapter) -> None:
+async def test_a_send_over_the_limit_of_its_run_is_refused(
+    outbox: Outbox, adapter: FakeAdapter
+) -> None:
     for _ in range(7):
         await outbox.send(GROUP, HI, run_id="r1")
     with pytest.raises(TooManySends, match="7 of 8 messages and this would be 2 more"):
@@ -243,7 +247,7 @@ async def test_a_run_over_its_send_limit_is_refused(outbox: Outbox, adapter: Fak
     assert (await outbox.send(GROUP, HI))[0].ok
 
 
-async def test_a_chat_over_its_send_rate_waits(
+async def test_a_send_over_the_send_rate_of_its_chat_waits(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     async with outbox_with(store, adapter, clock, sends_per_window=2, window_s=0.3) as outbox:
@@ -286,7 +290,7 @@ async def test_a_send_with_record_false_is_not_in_the_history(outbox: Outbox, st
 # ---- an account that is offline, and a restart
 
 
-async def test_a_waiting_send_reports_its_reason(
+async def test_the_receipt_of_a_waiting_send_says_why_it_waits(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
     adapter.offline = True
@@ -386,7 +390,7 @@ async def test_setting_the_clock_does_not_change_the_age_of_a_send(
     assert len(adapter.sent) == 1
 
 
-async def test_the_waiting_messages_of_a_chat_are_limited(
+async def test_the_number_of_waiting_messages_of_a_chat_is_limited(
     adapter: FakeAdapter, store: Store, clock: Clock
 ) -> None:
     """The limit holds while the account is offline and while the platform is slow. Further sends
@@ -473,7 +477,7 @@ async def test_a_send_whose_start_could_not_be_stored_is_dropped_with_all_pieces
 # ---- media
 
 
-async def test_an_outgoing_file_is_copied_first(
+async def test_an_outgoing_file_is_copied_before_it_is_sent(
     store: Store, adapter: FakeAdapter, clock: Clock, tmp_path: Path
 ) -> None:
     source = tmp_path / "report.txt"
@@ -524,13 +528,13 @@ async def test_further_messages_of_a_run_come_at_the_pace_of_a_person(
         return Receipt(state=SENT, message_id=str(len(times)))
 
     adapter.behaviour = note
-    paced = outbox_with(store, adapter, clock, pace_chars_s=50, pace_longest_s=0.4)
+    paced = outbox_with(store, adapter, clock, pace_chars_s=20, pace_longest_s=1.0)
     async with paced as outbox:
         for text in ("x" * 60, "y" * 10, "z" * 60):
             await outbox.send(GROUP, (Text(text),), run_id="r1")
         await outbox.send(GROUP, HI, run_id="r2")
     first, second, third, other = times
-    assert second - first >= 0.2, "ten characters at fifty characters a second take 0.2 s"
-    assert third - second >= 0.4, "sixty characters would take 1.2 s, but the longest wait is 0.4 s"
-    assert third - second < 1.2
-    assert other - third < 0.4, "the first message of a run is not delayed"
+    assert second - first >= 0.5, "ten characters at twenty characters a second take 0.5 s"
+    assert third - second >= 1.0, "sixty characters would take 3 s, but the longest wait is 1 s"
+    assert third - second < 3.0
+    assert other - third < 1.0, "the first message of a run is not delayed"

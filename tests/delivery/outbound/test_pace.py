@@ -37,20 +37,20 @@ def paced(store: Store, adapter: FakeAdapter, clock: Clock, **settings: float) -
     )
 
 
-async def test_a_further_run_of_the_same_turn_is_paced_and_another_turn_is_not(
+async def test_messages_of_a_further_run_of_a_turn_are_paced_and_those_of_another_turn_are_not(
     store: Store, clock: Clock
 ) -> None:
     adapter = TimedAdapter()
     for run_id, turn_id in (("r1", 7), ("r2", 7), ("r3", 8), ("r4", 0), ("r5", 0)):
         await store.runs.begin(run_id, GROUP, code="", turn_id=turn_id)
-    async with paced(store, adapter, clock, pace_chars_s=50, pace_longest_s=0.4) as outbox:
+    async with paced(store, adapter, clock, pace_chars_s=50, pace_longest_s=1.0) as outbox:
         for run_id in ("r1", "r2", "r3", "r4", "r5"):
             await outbox.send(GROUP, (Text("x" * 60),), run_id=run_id)
     first, second, third, fourth, fifth = adapter.times
-    assert second - first >= 0.4
-    assert third - second < 0.4, "a new turn does not wait for the messages of the one before"
-    assert fourth - third < 0.4
-    assert fifth - fourth < 0.4, "runs of no turn do not belong together"
+    assert second - first >= 1.0
+    assert third - second < 1.0, "a new turn does not wait for the messages of the one before"
+    assert fourth - third < 1.0
+    assert fifth - fourth < 1.0, "runs of no turn do not belong together"
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ async def test_the_operator_sets_the_pace_for_the_bot_or_a_chat(
     store: Store, clock: Clock, bot: float, chat: float | None, waits: bool
 ) -> None:
     adapter = TimedAdapter()
-    async with paced(store, adapter, clock, pace_chars_s=bot, pace_longest_s=0.4) as outbox:
+    async with paced(store, adapter, clock, pace_chars_s=bot, pace_longest_s=1.0) as outbox:
         outbox.overrides = lambda key: ChatOverrides(pace_chars_s=chat if key == GROUP else 0)
         for key in (GROUP, OTHER):
             for _ in range(2):
                 await outbox.send(key, (Text("x" * 60),), run_id="r1")
     first, second, third, fourth = adapter.times
-    assert (second - first >= 0.4) == waits
-    assert fourth - third < 0.4
+    assert (second - first >= 1.0) == waits
+    assert fourth - third < 1.0
 
 
 async def test_a_kill_during_the_pause_loses_no_message_and_sends_none_twice(

@@ -2,15 +2,27 @@
 calls of its own chats."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import anyio
 import pytest
 
 from nekro_core.chat import ChatKey, Delivery, DeliveryState, Receipt, Text
 from nekro_core.delivery.activity import Broadcast, Recorded
+from nekro_core.delivery.errors import TooManySends
 from nekro_core.delivery.inbound.inbox import Inbox
 from nekro_core.delivery.outbound.outbox import Outbox
-from nekro_core.store import Ownership, OwnershipLost, Store, StoreSettings, writing_as
+from nekro_core.delivery.settings import DeliverySettings
+from nekro_core.store import (
+    DeliveryRow,
+    Ownership,
+    OwnershipLost,
+    Store,
+    StoreSettings,
+    StoreUnavailable,
+    writing_as,
+)
 from tests.delivery.conftest import GROUP, ONLY_WHEN_NUDGED, OTHER, QUICK, Clock
 from tests.delivery.fakes import FakeAdapter, message
 from tests.peers.postgres import PostgresServer
@@ -74,7 +86,8 @@ async def test_waiting_messages_of_a_chat_that_is_taken_over_are_sent(
 ) -> None:
     offline = FakeAdapter()
     offline.offline = True
-    # It must not retry: a retry that the end of this outbox interrupts leaves an unknown outcome.
+    # This outbox must not retry. Otherwise its end could interrupt a retry, and the outcome of that
+    # message would be unknown.
     async with Outbox(
         store, {"fake": offline}, Broadcast(), ONLY_WHEN_NUDGED, clock=clock
     ) as outbox:
@@ -138,8 +151,175 @@ async def test_an_old_owner_makes_no_platform_call(
     store: Store, adapter: FakeAdapter, outbox: Outbox
 ) -> None:
     old = await store.partitions.take(1, "worker-1")
-    assert await store.partitions.take(1, "worker-2") == Ownership(1, 2)
+    assert (await store.partitions.take(1, "worker-2")).epoch == old.epoch + 1
     with writing_as(old), pytest.raises(OwnershipLost):
         await outbox.send(GROUP, (Text("said by nobody"),))
     assert adapter.calls == []
     assert await store.messages.newest(GROUP, 9) == []
+
+
+@dataclass
+class Owned:
+    """The chats that this process owns. While the gateway is ``away``, it is not known what a
+    message to these chats can contain."""
+
+    chats: dict[ChatKey, Ownership]
+    away: bool = False
+    asked: anyio.Event = field(default_factory=anyio.Event)
+    told: list[DeliveryRow] = field(default_factory=list)
+
+    def owns(self, chat_key: ChatKey) -> bool:
+        return chat_key in self.chats
+
+    def ownership(self, chat_key: ChatKey) -> Ownership | None:
+        return self.chats.get(chat_key)
+
+    async def prepare(self, chat_key: ChatKey) -> bool:
+        if not self.away:
+            self.asked.set()
+        return not self.away
+
+    def tell(self, row: DeliveryRow) -> None:
+        self.told.append(row)
+
+
+@pytest.mark.parametrize("account_offline", [False, True])
+async def test_a_message_of_a_turn_to_another_chat_is_sent_although_the_turn_moves(
+    store: Store, adapter: FakeAdapter, outbox: Outbox, account_offline: bool
+) -> None:
+    """The gateway, or only its account, is away when the turn sends the message. It is back after
+    another process has taken the chat of the turn."""
+    turn = await store.partitions.take(1, "worker-1")
+    other = await store.partitions.take(2, "worker-1")
+    owned = Owned({GROUP: turn, OTHER: other}, away=not account_offline)
+    outbox.owner, adapter.offline = owned, account_offline
+    with writing_as(turn):
+        (receipt,) = await outbox.send(OTHER, (Text("to the other chat"),))
+    assert receipt.state is DeliveryState.PENDING
+    await store.partitions.take(1, "worker-2")
+    owned.away = adapter.offline = False
+    outbox.retry_now()
+
+    async def stored_as_sent() -> bool:
+        return await states(store) == {str(OTHER): SENT}
+
+    await until(stored_as_sent)
+    assert [each.chat_key for each in adapter.sent] == [OTHER]
+
+
+async def test_a_message_that_comes_when_the_gateway_is_back_is_sent_after_the_stored_one(
+    store: Store, adapter: FakeAdapter, outbox: Outbox
+) -> None:
+    owned = Owned({GROUP: await store.partitions.take(1, "worker-1")}, away=True)
+    outbox.owner = owned
+    async with anyio.create_task_group() as tasks:
+
+        async def say_second() -> None:
+            await owned.asked.wait()
+            await outbox.send(GROUP, (Text("second"),))
+
+        tasks.start_soon(say_second)
+        (receipt,) = await outbox.send(GROUP, (Text("first"),))
+        assert receipt.state is DeliveryState.PENDING
+        owned.away = False
+
+        async def both_sent() -> bool:
+            return len(adapter.sent) == 2
+
+        await until(both_sent)
+    assert [each.segments for each in adapter.sent] == [(Text("first"),), (Text("second"),)]
+
+
+async def test_a_message_that_is_left_to_the_new_owner_counts_once_and_is_shown_once(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    old = await store.partitions.take(1, "worker-1")
+    await store.partitions.take(1, "worker-2")
+    owned, activity = Owned({GROUP: old}), Broadcast()
+    settings = DeliverySettings(retry_s=0.01, sends_per_run=1)
+    async with (
+        activity.watch() as watched,
+        Outbox(
+            store, {"fake": adapter}, activity, settings, clock=clock, chats=only(), owner=owned
+        ) as outbox,
+    ):
+        (receipt,) = await outbox.send(GROUP, (Text("hello"),), run_id="r")
+        assert receipt.state is DeliveryState.PENDING
+        assert [row.segments for row in owned.told] == [(Text("hello"),)]
+        with pytest.raises(TooManySends):
+            await outbox.send(GROUP, (Text("once more"),), run_id="r")
+        (found,) = await store.messages.newest(GROUP, 9)
+        shown = await anext(watched)
+        assert isinstance(shown, Recorded)
+        assert shown.record.seq == found.seq
+    assert adapter.calls == []
+
+
+async def test_a_bot_that_runs_alone_now_drops_an_old_message_that_a_cluster_stored_whole(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    owned = Owned({})
+    adapters = {"fake": adapter}
+    async with Outbox(
+        store, adapters, Broadcast(), QUICK, clock=clock, chats=only(), owner=owned
+    ) as outbox:
+        (receipt,) = await outbox.send(GROUP, (Text("to the owner"),))
+        assert receipt.state is DeliveryState.PENDING
+    clock.now += QUICK.resend_for_s + 1
+    async with Outbox(store, adapters, Broadcast(), QUICK, clock=clock):
+
+        async def dropped() -> bool:
+            return await states(store) == {str(GROUP): DeliveryState.DROPPED}
+
+        await until(dropped)
+    assert adapter.calls == []
+
+
+class RestartingServer:
+    """The store's deliveries. The first two messages that should be split cannot be stored, and
+    neither can the first two beginnings of a call."""
+
+    def __init__(self, store: Store) -> None:
+        self._deliveries = store.deliveries
+        self.refused: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._deliveries, name)
+
+    def add(self, rows: Any, records: Any, **more: Any) -> Awaitable[Any]:
+        if more["replaces"] is not None and self.refused.count("add") < 2:
+            return self._refuse("add")
+        return self._deliveries.add(rows, records, **more)
+
+    def mark(self, row: Any, state: DeliveryState, **more: Any) -> Awaitable[Any]:
+        if state is SENDING and self.refused.count("mark") < 2:
+            return self._refuse("mark")
+        return self._deliveries.mark(row, state, **more)
+
+    async def _refuse(self, what: str) -> None:
+        self.refused.append(what)
+        raise StoreUnavailable("the database server is starting")
+
+
+async def test_a_message_for_this_owner_is_sent_once_when_the_database_answers_again(
+    store: Store, adapter: FakeAdapter, outbox: Outbox, clock: Clock
+) -> None:
+    """Another process has stored the message. Its owner does not get the item a second time."""
+    elsewhere = Owned({})
+    async with Outbox(
+        store, {}, Broadcast(), QUICK, clock=clock, chats=only(), owner=elsewhere
+    ) as far:
+        await far.send(GROUP, (Text("for the owner"),))
+    (row,) = elsewhere.told
+    server = RestartingServer(store)
+    store.deliveries = server  # type: ignore[assignment]
+    await outbox.send_stored(row.delivery_id)
+
+    async def stored_as_sent() -> bool:
+        return await states(store) == {str(GROUP): SENT}
+
+    await until(stored_as_sent)
+    assert adapter.said() == [(Text("for the owner"),)]
+    assert len(adapter.calls) == 1
+    assert server.refused == ["add", "add", "mark", "mark"]
+    assert len(await store.messages.newest(GROUP, 9)) == 1

@@ -175,7 +175,7 @@ def test_a_piece_is_filled_before_the_next_one_begins(
     assert split(segments, CAN) == tuple(Piece(piece) for piece in pieces)
 
 
-def test_a_caption_is_no_longer_than_a_text() -> None:
+def test_the_limit_of_a_text_also_limits_a_caption() -> None:
     can = replace(CAN, caption_length=50)
     assert split((PICTURE, Text("a" * 25)), can) == (
         Piece((PICTURE, Text("a" * 20))),

@@ -19,7 +19,7 @@ SENT = DeliveryState.SENT
 
 
 async def test_a_sent_state_is_stored_once_the_store_can_write_again(tmp_path: Path) -> None:
-    """Another program locks the file. The store handles this as it handles a full disk."""
+    """Another program locks the database file. The store handles this like a full disk."""
     path, adapter = tmp_path / "nekro.sqlite3", FakeAdapter()
     settings = StoreSettings(busy_timeout_s=0.05)
     async with (

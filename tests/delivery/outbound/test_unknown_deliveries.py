@@ -125,8 +125,8 @@ async def bench(
 
 @pytest.fixture
 async def at_work(store: Store, clock: Clock) -> AsyncIterator[Bench]:
-    """A chat in which a person and the bot have written. The outbox asks the platform only when a
-    test waits for a state."""
+    """A chat in which a person and the bot have written. The outbox asks the platform about an
+    unknown delivery only when a test waits for a state with `Bench.until`."""
     async with bench(store, clock, retry_s=3600) as begun:
         await begun.receive("hello")
         assert await begun.say("hi") is SENT
@@ -173,7 +173,9 @@ async def test_a_delivery_that_the_history_shows_late_is_not_sent_twice(
         assert late.platform.texts().count("one") == 1
 
 
-async def test_the_same_words_twice_are_two_messages(at_work: Bench) -> None:
+async def test_a_lost_message_is_sent_again_although_an_earlier_one_has_the_same_words(
+    at_work: Bench,
+) -> None:
     assert await at_work.say("ha") is SENT
     at_work.platform.fate = "loses"
     (receipt,) = await at_work.outbox.send(GROUP, (Text("ha"),), run_id="second")

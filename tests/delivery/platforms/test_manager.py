@@ -188,6 +188,18 @@ async def test_stored_settings_that_no_longer_fit_are_kept_and_reported(tmp_path
         assert (await manager.wait_until_seen("2", limit_s=10)).state is AccountState.ONLINE
 
 
+async def test_a_stored_account_that_a_setting_defines_too_stays_stored(tmp_path: Path) -> None:
+    store = AccountSettingsFiles(tmp_path)
+    async with opened(store, Exchange()) as manager:
+        await manager.add({"number": "1"})
+    async with opened(store, Exchange(), "1") as manager:
+        with pytest.raises(AccountLocked, match="PHONES"):
+            await manager.remove("1")
+        await manager.add({"number": "2"})
+    async with opened(store, Exchange()) as manager:
+        assert states(manager) == {"1": "online", "2": "online"}
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"form": 2, "accounts": {}, "paused": []}', '{"form": 1}', "\x00"]
 )
@@ -205,7 +217,9 @@ async def test_a_file_that_cannot_be_read_stops_changes_but_not_the_bot(
     assert file.read_text() == text
 
 
-async def test_a_platform_that_needs_a_restart_says_so(tmp_path: Path) -> None:
+async def test_adding_an_account_says_if_the_platform_needs_a_restart_for_it(
+    tmp_path: Path,
+) -> None:
     exchange = Exchange()
     async with opened(AccountSettingsFiles(tmp_path), exchange, "1", live=False) as manager:
         added = await manager.add({"number": "2"})

@@ -8,7 +8,9 @@ from nekro_core.delivery.platforms.monitor import AccountMonitor, MinuteCounter
 
 
 @given(st.lists(st.floats(0, 20_000), max_size=200), st.floats(0, 10_000))
-def test_an_hour_is_counted_by_minutes(gaps: list[float], after: float) -> None:
+def test_events_of_the_last_hour_are_counted_by_whole_minutes(
+    gaps: list[float], after: float
+) -> None:
     counter, now, times = MinuteCounter(), 1_700_000_000.0, []
     for gap in gaps:
         now += gap

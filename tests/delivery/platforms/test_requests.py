@@ -54,7 +54,7 @@ def opened(folder: Path, *adapters: Any) -> ContactRequests:
     return ContactRequests(folder, known, clock=lambda: 1000.0)
 
 
-async def test_a_request_that_was_answered_elsewhere_is_dismissed_and_reopened(
+async def test_a_request_can_be_dismissed_and_reopened_without_an_answer_to_the_platform(
     tmp_path: Path,
 ) -> None:
     gate = Gate()
