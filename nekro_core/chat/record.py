@@ -41,7 +41,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         sender: The person who wrote it, if a person did.
         to_bot: Whether the bot was addressed.
         from_history: Whether the message was written while the bot was offline, and fetched later.
-        answered_elsewhere: Whether a blocking matcher of NoneBot has handled the message.
+        answered_elsewhere: Whether a blocking matcher of NoneBot, or a plugin's hook, has handled
+            the message.
         recalled: Whether it was recalled on the platform, or hidden by a plugin. The agent does not
             see it.
         run_id: In the bot's own records: the run that sent the message.

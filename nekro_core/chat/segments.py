@@ -23,7 +23,7 @@ class Media(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         size: The size in bytes; 0 if not known.
         sha256: The hash of the bytes in hex; empty if not known.
         problem: Why the bot has no copy of a received medium; empty if it has one.
-        seconds: The length of a sound; 0 if not known.
+        seconds: The length of a sound in seconds; 0 if not known.
         look: A description of the content of a file that somebody posted, in one or two lines;
             empty if the bot has not opened the file. The lines quote the file.
     """

@@ -229,8 +229,9 @@ def _error(error: Any) -> ErrorEvent:
 def _encode_messages(
     messages: Iterable[PromptMessage], profile: ModelProfile
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the instructions, and the other messages. In the messages, user and assistant
-    alternate: consecutive messages of the same side are joined."""
+    """Return the instructions (the system messages at the beginning of the prompt), and the other
+    messages. In these, user and assistant alternate: consecutive messages of the same side are
+    joined."""
     system: list[dict[str, Any]] = []
     turns: list[dict[str, Any]] = []
     for message in messages:

@@ -65,7 +65,8 @@ def reason_of(error: ModelError) -> PassReason:
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """A model of a chain: the name of its group, the model, and its breaker. All chains with this
+    """A model of a chain: the name of its model group (the settings of one model), the model, and
+    its breaker, which keeps it from being asked for a while after it failed. All chains with this
     model share the breaker."""
 
     name: str
@@ -91,7 +92,7 @@ class ModelChain:
 
     Args:
         links: The models in the order in which they are asked. At least one.
-        rule: What a model may cost.
+        rule: What a model may cost; None if a later model may not cost more than the first.
         clock: A monotonic clock, in seconds.
     """
 
@@ -112,6 +113,8 @@ class ModelChain:
     @property
     def profile(self) -> ModelProfile:
         """Return the profile of the model that would be asked first now."""
+        if len(self.links) == 1:
+            return self.links[0].model.profile
         first = next((each for each in self.links if self._may_ask(each)), self.links[0])
         return first.model.profile
 

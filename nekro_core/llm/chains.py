@@ -1,5 +1,6 @@
-"""Builds chains of models, for roles and for chats. All chains with the same model share its
-breaker."""
+"""Builds chains of models, for roles and for chats. If a model of a chain fails, the next one is
+asked. All chains with the same model share its breaker, which keeps the model from being asked for
+a while after it failed."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -32,7 +32,8 @@ class Dialect:
 
     def without(self, complaint: str) -> Self | None:
         """Return the dialect to try after a refusal: without the refused field, or with another
-        name for it. Returns None if the endpoint refused the request for another reason."""
+        name for it. ``complaint`` is the endpoint's text, which names this field. Returns None if
+        the endpoint refused the request for another reason."""
         complaint = complaint.lower()
         if self.asks_usage and ("stream_options" in complaint or "include_usage" in complaint):
             return replace(self, asks_usage=False)
@@ -49,7 +50,8 @@ def encode_request(
     dialect: Dialect,
     extra_body: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the JSON body of a request for a chat completion."""
+    """Return the JSON body of a request for a chat completion, with the fields ``extra_body`` of
+    the settings."""
     fields: dict[str, Any] = {
         "model": profile.name,
         "messages": [encode_message(message, profile) for message in request.messages],

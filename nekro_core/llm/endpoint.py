@@ -153,8 +153,8 @@ class _Declined(NekroError):
 
 
 class ModelEndpoint:
-    """A client for the endpoint in the settings. With ``socket``, it connects to that Unix
-    socket."""
+    """A client for the endpoint in the settings, with the protocol ``wire``. With ``socket``, it
+    connects to that Unix socket."""
 
     def __init__(
         self,
@@ -183,8 +183,9 @@ class ModelEndpoint:
     async def events(
         self, fields: dict[str, Any], attempt: RequestAttempt, deadline: float
     ) -> AsyncGenerator[Event, None]:
-        """Send a request and yield the events of its response.
+        """Send a request with the JSON body ``fields`` and yield the events of its response.
 
+        ``deadline`` is the time of the clock at which all attempts of the request must have ended.
         The settings limit the wait for each event. The limit depends on how much of the reply has
         arrived, so the caller must store each event in ``attempt``. An error after the end of the
         reply's text is ignored, because the text is complete. Raises `AttemptFailed`.
@@ -249,7 +250,8 @@ class ModelEndpoint:
             await response.aclose()
 
     def _patience(self, attempt: RequestAttempt, begin_by: float, deadline: float) -> float:
-        """Return the seconds to wait for the next event."""
+        """Return the seconds to wait for the next event. ``begin_by`` and ``deadline`` are the
+        times of the clock by which the reply must have begun and ended."""
         if attempt.done:
             return _AFTER_DONE_S
         if attempt.reason:

@@ -75,7 +75,7 @@ class ErrorEvent:
 
 @dataclass(frozen=True, slots=True)
 class DoneEvent:
-    """The mark ``[DONE]``, which ends the stream."""
+    """The end mark of the stream: ``[DONE]``, or the last event of a protocol without that mark."""
 
 
 Event = (

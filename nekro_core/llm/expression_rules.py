@@ -37,7 +37,7 @@ TEXT_FUNCTIONS: Mapping[str, Sequence[str]] = {
     "time_after": (TEXT, NUMBER, TEXT),
     "reverse_text": (TEXT,),
 }
-"""The functions whose result is a text. No sum can contain it."""
+"""The functions whose result is a text. They cannot be a part of a sum."""
 
 MAX_EXPRESSIONS = 4
 """Maximum number of expressions in one text."""
@@ -65,7 +65,7 @@ def expression_rules(language: str, taken: Collection[str] = ()) -> dict[str, Ru
     """Return the rules; ``computed-text`` is a text with at least one expression in it.
 
     ``language`` (``en``, ``zh``, ``ja``) is the one in which functions write weekdays. A function
-    whose name is in ``taken`` is left out: in the box it is another one.
+    whose name is in ``taken`` is left out, because in the box this name is a tool of the chat.
     """
     rules: dict[str, Rule] = {
         "computed-text": seq(

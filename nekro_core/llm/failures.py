@@ -53,8 +53,9 @@ def model_error(
     """Return the error for the status and the body of an answer, and whether another attempt may
     succeed.
 
-    ``status`` is None for an error inside a stream that has no status. ``message`` is used if the
-        body has no message. ``redact`` removes secrets from the message.
+    ``status`` is None for an error inside a stream that has no status. ``body`` is the parsed JSON
+    of the error, or its text. ``message`` is used if the body has no message. ``redact`` removes
+    secrets from the message. ``retry_after_s`` is the wait that the answer asks for.
     """
     said = redact(_message_of(body) or message)
     codes = _codes_of(body)
@@ -131,7 +132,8 @@ def status_of(body: Any) -> int | None:
 
 
 def parse_retry_after(value: str | None) -> float | None:
-    """Return the seconds in a ``Retry-After`` header; None if the header has no number."""
+    """Return the seconds in a ``Retry-After`` header; None if the header has no number, or a
+    number below 0 or above 31 days."""
     # RFC 9110, 10.2.3, also allows a date, but providers send none to an API client.
     try:
         seconds = float(value) if value is not None else -1.0

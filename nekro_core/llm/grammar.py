@@ -85,7 +85,8 @@ def call_rules(
     computes_in: str = "",
     first: Collection[str] = (),
 ) -> dict[str, Rule]:
-    """Return the rules that `call_grammar` writes as GBNF, by their names."""
+    """Return the rules that `call_grammar` writes as GBNF, by their names. It has the same
+    arguments."""
     if not tools:
         raise ValueError("a grammar of calls needs at least one tool")
     calls = {RuleRef(f"call-{number}"): each for number, each in enumerate(tools)}
@@ -172,7 +173,9 @@ class _Values:
         self.rules[name] = self._rule(schema, 0, MAX_TEXT)
 
     def _rule(self, schema: Mapping[str, Any], depth: int, longest: int) -> Rule:
-        """Return the rule for Python literals of the values that a JSON Schema allows."""
+        """Return the rule for Python literals of the values that a JSON Schema allows. ``depth`` is
+        the number of schemas around this one, ``longest`` the largest number of characters of a
+        string."""
         if depth > MAX_DEPTH:
             return RuleRef("scalar")
         if "$ref" in schema:

@@ -1,5 +1,5 @@
-"""Defines the settings of the models that the operator gives to plugins
-(``NEKRO_MODELS__<name>__*``)."""
+"""Defines the settings of model groups (``NEKRO_MODELS__<name>__*``). A group has the settings of
+one model. Roles and plugins name the groups that they use."""
 
 from typing import Literal
 

@@ -65,7 +65,8 @@ class HttpChatModel:
     The last deltas of a reply are its calls, `RequestUsage` and `ReplyFinished`. If the provider
     sends no usage, or refuses the field that asks for it, the usage is estimated and marked as
     estimated. If a reply breaks off, its calls and `RequestUsage` are yielded before `ReplyBroken`
-    is raised. Thoughts are counted as tokens, but are not part of the reply.
+    is raised. Thoughts (what a reasoning model writes before its reply) are counted as tokens, but
+    are not part of the reply.
 
     A request is retried with backoff and jitter until any part of the reply has arrived. A thought
     counts as a part of the reply, because the provider charges for it. The header ``Retry-After``
@@ -194,7 +195,10 @@ class HttpChatModel:
     ) -> AsyncGenerator[Delta, None]:
         attempt = RequestAttempt(request, calls=FunctionCallAssembler(self._profile.name))
         thoughts = ThoughtFilter()
-        stop = StopCutter(() if wire.takes_stop else request.stop)
+        # Stop texts of only whitespace are cut here too: Anthropic's protocol refuses them.
+        stop = StopCutter(
+            [each for each in request.stop if not wire.takes_stop or not each.strip()]
+        )
         fields = self._encode(request, wire)
         async with aclosing(endpoint.events(fields, attempt, deadline)) as events:
             try:
@@ -282,8 +286,8 @@ class HttpChatModel:
             raise AttemptFailed(ReplyBroken(str(error)), begun=True) from error
 
     def _require_finish_reason(self, attempt: RequestAttempt) -> None:
-        """Raise `AttemptFailed` if the stream ended without a finish reason or an end mark, because
-        part of the reply may be missing."""
+        """Raise `AttemptFailed` if the stream ended with neither a finish reason nor an end mark,
+        or with the finish reason ``error``, because part of the reply may be missing."""
         if attempt.reason != "error" and (attempt.reason or attempt.done):
             return
         if attempt.begun:

@@ -32,7 +32,7 @@ class KnownModel:
         price: The price of a million tokens in US dollars; None if it is not known. If a provider
             charges more for long prompts, this is the price of short prompts.
         context_tokens: The largest number of tokens of prompt and reply; None if it is not known.
-        day: The day for which the price is valid: the day of the call.
+        day: The day for which the price is valid: the day on which the model was looked up.
         edition: The name and version of the package with the figures. The version shows how old
             they may be.
     """

@@ -1,5 +1,5 @@
-"""Counts the requests to a model in a ledger: those that end, those that fail, and those that their
-caller ends early."""
+"""Counts the requests to a model in a ledger, also those that break off or that their caller ends
+early. A request of which no part of a reply arrived is counted only if it cost something."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -12,6 +12,7 @@ from nekro_core.llm.model import (
     Delta,
     ModelChoice,
     ModelProfile,
+    NoModelAnswered,
     RequestUsage,
     TextDelta,
 )
@@ -45,7 +46,8 @@ class RequestLedger(Protocol):
             started: The time from `now` at which the request began.
             role: The role for which the model was asked; empty if it has none.
             chat: The chat for which the request was made; empty if it names none.
-            extra_cost: The cost of models that failed before the one that answered.
+            extra_cost: The cost of models that failed before the one that answered, or of all
+                models if none answered. Then ``usage`` has no tokens.
         """
 
 
@@ -112,6 +114,7 @@ class MeteredModel:
         self, request: ChatRequest, deltas: AsyncIterator[Delta], watch: ChoiceWatch
     ) -> AsyncGenerator[Delta, None]:
         started, words, usage = self._ledger.now(), list[str](), None
+        failed_cost = 0.0
         try:
             async for delta in deltas:
                 if isinstance(delta, TextDelta):
@@ -119,10 +122,15 @@ class MeteredModel:
                 elif isinstance(delta, RequestUsage):
                     usage = delta
                 yield delta
+        except NoModelAnswered as error:
+            failed_cost = sum(each.cost for each in error.passed)
+            raise
         finally:
             # If the caller stops early, the received part is counted.
             if usage is None and words:
                 usage = estimate_usage(request, "".join(words))
+            elif usage is None and failed_cost:
+                usage = RequestUsage(prompt_tokens=0, completion_tokens=0)
             if usage is not None:
                 self._ledger.count(
                     usage,
@@ -130,5 +138,5 @@ class MeteredModel:
                     started,
                     role=self._role,
                     chat=request.chat,
-                    extra_cost=watch.cost_of_failures,
+                    extra_cost=watch.cost_of_failures + failed_cost,
                 )

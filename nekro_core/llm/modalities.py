@@ -19,4 +19,6 @@ def drop_unsupported_parts(message: PromptMessage, profile: ModelProfile) -> Pro
                 return TextPart(AUDIO_NOTE)
         return part
 
+    if all(isinstance(part, TextPart) for part in message.parts):
+        return message
     return replace(message, parts=tuple(map(adapt, message.parts)))

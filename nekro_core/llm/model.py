@@ -7,9 +7,10 @@ Errors (``retryable`` says whether the same request may succeed later)::
         ├── KeyRejected        the key is missing, wrong, or not allowed to use this model
         ├── QuotaExceeded      quota or rate limit of the key; ``retry_after_s`` if it is known
         ├── ModelUnreachable   the network or the provider does not work
+        │   └── ModelNotReady  the embedded model is still being downloaded
         ├── ModelRefused       the model or a filter of the provider declines to answer
         ├── RequestRejected    this request cannot work: unknown model, too long, unsupported part
-        ├── ReplyBroken        the reply stopped in the middle; its beginning was yielded
+        ├── ReplyBroken        the reply stopped in the middle; the text before that was yielded
         └── NoModelAnswered    each model of a chain failed, or must not be asked
 """
 
@@ -50,7 +51,7 @@ class QuotaExceeded(ModelError):
 
 class ModelUnreachable(ModelError):
     """The model gave no answer: its host cannot be found or reached, a time limit was exceeded, or
-    the provider answered with a 5xx status."""
+    the provider answered with the status 408, 409 or 5xx."""
 
     retryable = True
 
@@ -301,9 +302,11 @@ class ModelProfile:
     """The abilities and limits of a model. ``prefers_examples`` is True for a small model: it gets
     a short prompt with worked examples and a grammar instead of the long prompt. ``functions`` is
     True if the model can call functions natively. ``price`` is the price in the operator's
-    settings, or if they have none, the published price. ``unread`` are the cache keys of prompts
-    whose beginning the model is still reading: a short prompt is answered sooner. ``provider`` says
-    who answers, or whose protocol is used, by a name of OpenTelemetry's conventions."""
+    settings, or if they have none, the published price. ``unread`` has the cache keys
+    (`ChatRequest.cache_key`) of prompts whose beginning the embedded model has not read into its
+    cache yet. Until it has, a shorter prompt without this beginning is answered sooner.
+    ``provider`` says who answers, or whose protocol is used, by a name of OpenTelemetry's
+    conventions."""
 
     name: str
     vision: bool = False
@@ -322,7 +325,7 @@ class PassedModel:
     """A model of a chain that did not answer a request.
 
     Attributes:
-        name: The name of its group.
+        name: The name of its model group, which has the settings of one model.
         reason: Why it did not answer.
         detail: The error, for an operator, without secrets; empty if there was none.
         seconds: How long the chain waited for it.
@@ -346,7 +349,7 @@ class PassedModel:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChoice:
     """The model of a chain that answers a request, and the models that did not answer it. ``name``
-    is the name of the answering model's group."""
+    is the name of the model group with the settings of the answering model."""
 
     name: str
     profile: ModelProfile
@@ -381,8 +384,9 @@ class ChatModel(Protocol):
         at once.
 
         Each function call arrives once and complete, after the text and before the `RequestUsage`.
-        If the reply is cut off, its calls arrive too, and the last call has a ``problem``. A failed
-        request is retried only before the first delta. Raises the errors of this module.
+        If the reply is cut off, its calls arrive too, and each call that may be incomplete has a
+        ``problem``. A failed request is retried only before the first delta. Raises the errors of
+        this module.
         """
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:

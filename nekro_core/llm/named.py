@@ -1,5 +1,5 @@
-"""Makes the models of the setting ``NEKRO_MODELS``, each when it is first used. The setting can
-change while the bot runs."""
+"""Makes the models of the setting ``NEKRO_MODELS``, each when it is first used. The setting has
+groups by name; a group has the settings of one model. Groups can change while the bot runs."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -12,19 +12,19 @@ from nekro_core.llm.settings import LLMSettings
 
 
 class NamedModels:
-    """Makes and finds models by the names of their groups. Its owner must call `aclose`."""
+    """Makes and finds models by the names of their groups. ``make`` makes the model of a group.
+    Callers get the model that ``staged`` returns for it. The owner of this object must call
+    `aclose`."""
 
     def __init__(
         self,
         groups: Mapping[str, ModelGroupSettings],
         *,
         make: Callable[[LLMSettings], ChatModel] = HttpChatModel,
-        staged: Callable[[ChatModel], ChatModel] = lambda model: model,
     ) -> None:
         self._groups = _copies(groups)
         self._make = make
-        self._staged = staged
-        self._made: dict[str, tuple[ReplaceableModel, ChatModel]] = {}
+        self._made: dict[str, ReplaceableModel] = {}
         self._followers: list[Callable[[], None]] = []
 
     @property
@@ -41,9 +41,8 @@ class NamedModels:
         if settings is None or not _answers_chats(settings):
             return None
         if name not in self._made:
-            model = ReplaceableModel(self._make(_own(settings)))
-            self._made[name] = model, self._staged(model)
-        return self._made[name][1]
+            self._made[name] = ReplaceableModel(self._make(_own(settings)))
+        return self._made[name]
 
     def listen(self, follower: Callable[[], None]) -> None:
         """Call ``follower`` after each change of the groups. ``follower`` must not raise."""
@@ -62,7 +61,7 @@ class NamedModels:
             follower()
         for name in [*self._made]:
             settings = self._groups.get(name)
-            model = self._made[name][0]
+            model = self._made[name]
             if settings is None or not _answers_chats(settings):
                 del self._made[name]
                 await model.retire()
@@ -73,7 +72,7 @@ class NamedModels:
         """Close the connections of all models."""
         async with AsyncExitStack() as closing:
             while self._made:
-                closing.push_async_callback(self._made.popitem()[1][0].aclose)
+                closing.push_async_callback(self._made.popitem()[1].aclose)
 
 
 def _copies(groups: Mapping[str, ModelGroupSettings]) -> dict[str, ModelGroupSettings]:

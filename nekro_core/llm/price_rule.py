@@ -35,8 +35,8 @@ class PriceRule:
     allow_dearer: bool = False
 
     def objection(self, price: Price, first: Price) -> str:
-        """Return why a model with this price must not be asked after the chain's ``first`` model;
-        empty if it may be asked.
+        """Return why a model with this price must not be asked; empty if it may be asked. ``first``
+        is the price of the chain's first model.
 
         An unknown price may be any price. Prices in the settings are in the operator's currency,
         and published prices are in US dollars, so a price of one kind cannot be compared with a

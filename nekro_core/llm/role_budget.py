@@ -1,4 +1,5 @@
-"""Counts what the roles use, and bounds what background work may use in 24 hours."""
+"""Counts what the roles of models use, and bounds what background work may use in 24 hours. A role
+is a kind of work for models: ``chat`` answers people, ``quick`` is background work."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -158,7 +159,7 @@ class OwnRequests:
 
 class BudgetedRoles:
     """Implements `RoleModels` for the bot's own work: each request is counted, and background work
-    keeps to its budget."""
+    keeps to its budget. ``chains`` has the models of the roles."""
 
     def __init__(self, chains: ModelChains, budget: RoleBudget) -> None:
         self._chains = chains

@@ -8,8 +8,6 @@ from nekro_core.llm.model import AudioPart, ChatRequest, Function, ImagePart, Re
 
 _WIDE = re.compile(r"[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef"
                    r"\U00020000-\U0003ffff]")  # fmt: skip
-_OTHER = re.compile(r"[^\x00-\x7f\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff"
-                    r"\uff00-\uffef\U00020000-\U0003ffff]")  # fmt: skip
 
 _PER_MESSAGE = 4
 """Tokens that chat templates add to each message."""
@@ -29,7 +27,7 @@ def estimate_tokens(text: str) -> int:
     if text.isascii():
         return math.ceil(len(text) / 3.5)
     wide = len(_WIDE.findall(text))
-    other = len(_OTHER.findall(text))
+    other = len(text) - len(text.encode("ascii", "ignore")) - wide
     return math.ceil((len(text) - wide - other) / 3.5 + wide + other / 2)
 
 

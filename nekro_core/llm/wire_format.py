@@ -43,7 +43,7 @@ class WireFormat(Protocol):
     def encode(
         self, request: ChatRequest, profile: ModelProfile, extra_body: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the JSON body of a request."""
+        """Return the JSON body of a request, with the fields ``extra_body`` of the settings."""
 
     def reader(self) -> EventReader:
         """Return a reader for the events of one response."""
@@ -52,5 +52,6 @@ class WireFormat(Protocol):
         """Return the events of a reply that is one JSON object instead of a stream."""
 
     def without(self, complaint: str) -> Self | None:
-        """Return the format to try after a refusal, without the refused field. Returns None if the
-        endpoint refused the request for another reason."""
+        """Return the format to try after a refusal, without the refused field. ``complaint`` is the
+        endpoint's text, which names this field. Returns None if the endpoint refused the request
+        for another reason."""

@@ -61,8 +61,9 @@ class NoModel:
 
 
 class BoundedModel:
-    """Asks the model, within `ANSWER_S` and within the maximum number of requests in 24 hours. An
-    answer that is too long is cut. ``clock`` is monotonic."""
+    """Asks the model, within `ANSWER_S` and within the maximum number of requests in 24 hours.
+    Requests that were refused do not count; those that took too long do. An answer that is too long
+    is cut. ``clock`` is monotonic."""
 
     def __init__(
         self, model: BackgroundModel, settings: MemorySettings, clock: Callable[[], float]
@@ -89,8 +90,13 @@ class BoundedModel:
                 f"the memory has made {self._settings.asks_a_day} requests in 24 hours "
                 "(NEKRO_MEMORY__ASKS_A_DAY)"
             )
-        with anyio.fail_after(ANSWER_S):
-            answer = await self._model.ask(instructions, text, max_tokens=max_tokens)
+        try:
+            with anyio.fail_after(ANSWER_S):
+                answer = await self._model.ask(instructions, text, max_tokens=max_tokens)
+        except TimeoutError:
+            # The provider charges for what the model has written in this time.
+            self._day.take(self._clock())
+            raise
         self._day.take(self._clock())
         return answer[:max_chars]
 

@@ -8,6 +8,7 @@ that have paused. A fault of this task never ends a turn.
 
 import sqlite3
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -40,8 +41,13 @@ from nekro_core.system.errors import NekroError
 
 _LOOK_S = 30.0
 """Seconds between two searches for conversations that have paused."""
+_SOON_S = 2.0
+"""Seconds from a prompt that asks for a summary until the work begins."""
 _TIDY_S = 6 * 3600.0
 """Seconds between two deletions of old notes and summaries."""
+_SHOWN_CHATS = 1_000
+"""Maximum number of chats whose sections are remembered until something changes. A chat's sections
+take up to 5 KiB."""
 _MOST_WAITING = 10_000
 """Maximum number of chats in the queue of summaries. If there are more, the chat that has waited
 longest is dropped; its next prompt adds it again."""
@@ -67,8 +73,9 @@ class MemoryCounts:
 
 class MemoryKeeper:
     """The memory of all chats. ``clock`` is monotonic; ``wall`` returns seconds since 1970.
-    ``zone`` returns the time zone of a chat's dates. ``data`` is the data folder.
-    ``chats`` returns whether this process draws notes out of a chat."""
+    ``zone`` returns the time zone of a chat's dates. ``data`` is the data folder. ``messages_days``
+    returns for how many days messages are kept, 0 for ever; summaries are kept as long. ``chats``
+    returns whether this process draws notes out of a chat."""
 
     def __init__(
         self,
@@ -101,6 +108,7 @@ class MemoryKeeper:
         self.knowledge = KnowledgeLibrary(data / "knowledge", self.scope, settings)
         self._waiting: dict[ChatKey, int] = {}
         self._wake = anyio.Event()
+        self._shown: OrderedDict[ChatKey, tuple[object, ShownMemory]] = OrderedDict()
         self._tidied = -_TIDY_S
         self._told_none = False
 
@@ -126,20 +134,48 @@ class MemoryKeeper:
         """Return the sections of memory for a prompt. The prompt's history begins at record
         ``before_seq``, and ``people`` wrote its messages. Never raises: if the database fails, the
         sections are empty."""
-        settings, zone = self.settings, self._zone(chat_key)
-        summary = notes = ""
+        if self.settings.summaries:
+            self._ask_for(chat_key, before_seq)
+        state = self._state(chat_key, before_seq, people)
+        known = self._shown.get(chat_key)
+        if known is not None and known[0] == state and not self._store.messages.shared:
+            return known[1]
         try:
-            if settings.summaries:
-                self._ask_for(chat_key, before_seq)
-                summary = await self._section.text(
-                    chat_key, before_seq, tokens=settings.summary_tokens, zone=zone
-                )
-            if settings.notes:
-                notes = await notes_section(
-                    self.notes, chat_key, people, tokens=settings.notes_tokens, zone=zone
-                )
+            shown = await self._write(chat_key, before_seq, people)
         except StoreError as error:
             logger.warning("{}: the prompt does without its memory: {}", chat_key, error)
+            return ShownMemory(summary="", notes="")
+        self._shown.pop(chat_key, None)
+        self._shown[chat_key] = state, shown
+        if len(self._shown) > _SHOWN_CHATS:
+            self._shown.popitem(last=False)
+        return shown
+
+    def _state(self, chat_key: ChatKey, before_seq: int, people: Collection[str]) -> object:
+        """Return a value that stays equal as long as the sections of a prompt stay the same."""
+        store, settings = self._store, self.settings
+        return (
+            before_seq,
+            frozenset(people),
+            self.scope.readable(chat_key),
+            self._zone(chat_key),
+            (settings.summaries, settings.summary_tokens, settings.notes, settings.notes_tokens),
+            (store.notes.changes(), store.summaries.changes(), store.messages.removals),
+        )
+
+    async def _write(
+        self, chat_key: ChatKey, before_seq: int, people: Collection[str]
+    ) -> ShownMemory:
+        settings, zone = self.settings, self._zone(chat_key)
+        summary = notes = ""
+        if settings.summaries:
+            summary = await self._section.text(
+                chat_key, before_seq, tokens=settings.summary_tokens, zone=zone
+            )
+        if settings.notes:
+            notes = await notes_section(
+                self.notes, chat_key, people, tokens=settings.notes_tokens, zone=zone
+            )
         return ShownMemory(summary=summary, notes=notes)
 
     def _ask_for(self, chat_key: ChatKey, before_seq: int) -> None:
@@ -151,12 +187,18 @@ class MemoryKeeper:
 
     async def live(self) -> None:
         """Work in the background until cancelled."""
+        looked = -_LOOK_S
         while True:
             with anyio.move_on_after(_LOOK_S):
                 await self._wake.wait()
+                # A prompt has asked. Its turn begins now and has priority.
+                await anyio.sleep(_SOON_S)
             self._wake = anyio.Event()
+            # The search goes through all chats, so it is not made for each prompt.
+            if draw := anyio.current_time() - looked >= _LOOK_S:
+                looked = anyio.current_time()
             try:
-                await self.work()
+                await self.work(draw=draw)
             except StoreError as error:
                 logger.warning(
                     "the background work of the memory stopped, and is tried again later: {}", error
@@ -164,12 +206,13 @@ class MemoryKeeper:
             except Exception:  # noqa: BLE001 (a fault with one chat must not end the task)
                 logger.exception("the memory failed and continues")
 
-    async def work(self) -> None:
-        """Make the summaries that prompts have asked for, draw notes out of conversations that have
-        paused, and delete old notes and summaries. Raises `StoreError`."""
+    async def work(self, *, draw: bool = True) -> None:
+        """Make the summaries that prompts have asked for, and delete old notes and summaries. With
+        ``draw``, also draw notes out of conversations that have paused. Raises `StoreError`."""
         try:
             await self._summarize()
-            await self._draw_all()
+            if draw:
+                await self._draw_all()
             self._told_none = False
         except NoQuickModel:
             if not self._told_none:

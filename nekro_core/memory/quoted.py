@@ -44,5 +44,6 @@ def record_line(record: Record, limit: int) -> str:
 
 
 def day(at: float, zone: tzinfo | None) -> str:
-    """Return the date of a time."""
+    """Return the date of a time, which is in seconds since 1970. Without ``zone``, it is the date
+    in UTC."""
     return f"{datetime.fromtimestamp(at, zone or UTC):%Y-%m-%d}"

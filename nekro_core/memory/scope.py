@@ -15,7 +15,7 @@ from functools import cache
 import anyio
 
 from nekro_core.chat import ChatKey, ChatKind
-from nekro_core.store import MAX_LINKED, MemoryProgress, Store
+from nekro_core.store import MAX_LINKED, ChangeTopic, MemoryProgress, Store
 from nekro_core.system.errors import NekroError
 
 _NOTHING = MemoryProgress()
@@ -31,8 +31,12 @@ class LinkRefused(NekroError):
 
 class MemoryScope:
     """Keeps the links between chats and the people about whom nothing may be remembered. For each
-    chat, it also keeps the record up to which notes were drawn. ``secret`` is called when a digest
-    is made; ``wall`` returns seconds since 1970. Call `load` before all other methods."""
+    chat, it also keeps the record up to which a model has drawn notes out of the conversation.
+    ``secret`` is called when a digest is made; ``wall`` returns seconds since 1970. Call `load`
+    before all other methods.
+
+    All of this is in memory, so that reading it never waits. If several processes share the
+    database, changes of other processes are read when the database tells of them."""
 
     def __init__(
         self, store: Store, *, secret: Callable[[], str], wall: Callable[[], float]
@@ -45,14 +49,34 @@ class MemoryScope:
         self._begun = 0
         self._was_erased: Callable[[str, str, float], bool] = lambda *_: False
         self._one = anyio.Lock()
+        """Held while rows are read or written, and until memory agrees with them. Otherwise a row
+        that was read before a change could replace the changed one in memory."""
+        listen = store.changes.listen
+        listen(ChangeTopic.MEMORY_CHATS, self._read_chats)
+        listen(ChangeTopic.MEMORY_OFF, self._read_off)
+        listen(ChangeTopic.ERASED, self._read_chats)
 
     async def load(self) -> None:
         """Read all rows. Raises `StoreError`."""
-        chats = self._store.memory_chats
         # Notes are drawn only from messages after the first start of a version that has notes.
-        self._begun = await chats.begin(self._store.messages.last_seq)
-        self._chats = await chats.all()
-        self._off = await chats.off()
+        self._begun = await self._store.memory_chats.begin(self._store.messages.last_seq)
+        await self._read_chats("")
+        await self._read_off("")
+
+    async def _read_chats(self, name: str) -> None:
+        """Read the row of a chat again; for an empty name, the rows of all chats."""
+        chats = self._store.memory_chats
+        async with self._one:
+            if not name:
+                self._chats = await chats.all()
+            elif (found := await chats.get(chat_key := ChatKey.parse(name))) is not None:
+                self._chats[chat_key] = found
+            else:
+                self._chats.pop(chat_key, None)
+
+    async def _read_off(self, _: str) -> None:
+        async with self._one:
+            self._off = await self._store.memory_chats.off()
 
     def progress(self, chat_key: ChatKey) -> MemoryProgress:
         """Return the link of a chat, and the record up to which its notes were drawn."""
@@ -65,7 +89,11 @@ class MemoryScope:
 
     async def drawn(self, chat_key: ChatKey, through: int) -> None:
         """Store that notes were drawn out of the records up to this one."""
-        await self._put(chat_key, replace(self.progress(chat_key), drawn_through=through))
+        async with self._one:
+            await self._store.memory_chats.set_drawn(chat_key, through)
+            known = self.progress(chat_key)
+            through = max(through, known.drawn_through)
+            self._chats[chat_key] = replace(known, drawn_through=through)
 
     def readable(self, chat_key: ChatKey) -> frozenset[ChatKey]:
         """Return the chats whose notes may be read in this chat: itself and the linked ones."""
@@ -92,7 +120,8 @@ class MemoryScope:
             if name and len({*self.linked(name), *before}) > MAX_LINKED:
                 raise LinkRefused(f"{name!r} would have more than {MAX_LINKED} chats")
             for key in before:
-                await self._put(key, replace(self.progress(key), link=name))
+                await self._store.memory_chats.set_link(key, name)
+                self._chats[key] = replace(self.progress(key), link=name)
             return before
 
     def know_erased(self, was_erased: Callable[[str, str, float], bool]) -> None:
@@ -101,9 +130,9 @@ class MemoryScope:
         self._was_erased = was_erased
 
     def was_erased(self, chat_key: ChatKey, people: Sequence[str], text: str, at: float) -> bool:
-        """Return True if one of these people of the chat's platform was erased at or after ``at``,
-        if the text contains the id of such a person, or if the chat is such a person's private
-        chat."""
+        """Return True if one of these people of the chat's platform was erased at or after ``at``
+        (seconds since 1970), if the text contains the id of such a person, or if the chat is such a
+        person's private chat."""
         adapter = self._store.accounts.adapter_of(chat_key.instance)
         ids = [*people, *_words(text)]
         if chat_key.kind is ChatKind.PRIVATE:
@@ -122,19 +151,16 @@ class MemoryScope:
     async def set_off(self, chat_key: ChatKey, user_id: str, *, off: bool) -> None:
         """Set whether nothing may be remembered about a person of the chat's platform."""
         digest = self.digest(chat_key, user_id)
-        await self._store.memory_chats.set_off(digest, off=off, now=self._wall())
-        if off:
-            self._off.add(digest)
-        else:
-            self._off.discard(digest)
+        async with self._one:
+            await self._store.memory_chats.set_off(digest, off=off, now=self._wall())
+            if off:
+                self._off.add(digest)
+            else:
+                self._off.discard(digest)
 
     def forget_chat(self, chat_key: ChatKey) -> None:
         """Forget a chat whose row was deleted."""
         self._chats.pop(chat_key, None)
-
-    async def _put(self, chat_key: ChatKey, progress: MemoryProgress) -> None:
-        await self._store.memory_chats.put(chat_key, progress)
-        self._chats[chat_key] = progress
 
     def digest(self, chat_key: ChatKey, user_id: str) -> str:
         """Return a digest of a person on the platform of a chat."""
@@ -147,7 +173,7 @@ class MemoryScope:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Yield the words of a text that may be ids of people: each once, and without the mark of a
-    mention."""
+    """Yield the words of a text that may be ids of people: the first `_MOST_WORDS` of them, each
+    once, and without the mark of a mention."""
     found = dict.fromkeys(each.strip("@#.") for each in _WORD.findall(text))
     yield from [each for each in found if each][:_MOST_WORDS]

@@ -7,7 +7,7 @@ from nekro_core.policy.overrides_file import InvalidOverride, PolicyFile
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class BannedPerson:
-    """A person that is ignored.
+    """A person whom the bot ignores.
 
     Attributes:
         place: The adapter's name, for all accounts of the platform; or the instance of one account.

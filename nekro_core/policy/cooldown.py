@@ -69,6 +69,10 @@ class Cooldown:
             self._senders.popitem(last=False)
         self._senders[key].turns.take(self._clock())
 
+    def counts(self, chat_key: ChatKey, user_id: str) -> bool:
+        """Return whether turns of this sender are counted. If not, there is no cooldown."""
+        return _key(chat_key, user_id) in self._senders
+
     def state(self, chat_key: ChatKey, user_id: str) -> CooldownState:
         """Return whether a message that this sender writes now gets an answer. A message during the
         cooldown prolongs the cooldown."""

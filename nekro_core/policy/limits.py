@@ -200,3 +200,9 @@ class RunSendLimit:
         if len(self._sent) > _RUNS:
             self._sent.popitem(last=False)
         return ""
+
+    def give_back(self, run_id: str, messages: int) -> None:
+        """Take ``messages`` that `take` has counted off the count of a run. Called if nothing of
+        them was stored or sent."""
+        if run_id in self._sent:
+            self._sent[run_id] = max(self._sent[run_id] - messages, 0)

@@ -61,6 +61,8 @@ class Quota(BaseModel):
     def over(self, other: "Quota") -> "Quota":
         """Return this quota, with the values of ``other`` for fields that are None."""
         mine = {name: value for name, value in self if value is not None}
+        if not mine:
+            return other
         return other.model_copy(update=mine)
 
 
@@ -144,6 +146,10 @@ class PersonOverrides(BaseModel):
     ignored: bool = False
 
 
+NO_OVERRIDES = PersonOverrides()
+"""The overrides of nearly all people. They are looked up for each message."""
+
+
 class PolicyOverrides(BaseModel):
     """The content of the whole file."""
 
@@ -213,10 +219,12 @@ class PolicyOverrides(BaseModel):
         """Return the overrides of a person. A quota for the account takes precedence over a quota
         for the platform. The person is ignored if one of the two says so."""
         places: Mapping[str, PersonOverrides] = self.people
+        if not places:
+            return NO_OVERRIDES
         there = places.get(f"{instance}:{user_id}")
         everywhere = places.get(f"{adapter}:{user_id}")
         if there is None or everywhere is None:
-            return there or everywhere or PersonOverrides()
+            return there or everywhere or NO_OVERRIDES
         return PersonOverrides(
             quota=there.quota.over(everywhere.quota), ignored=there.ignored or everywhere.ignored
         )

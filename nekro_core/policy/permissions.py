@@ -176,7 +176,8 @@ class CommandAccess:
     def rule(
         self, chat_key: ChatKey, names: Collection[str], own: CommandPermission
     ) -> CommandPermission | None:
-        """Return the permission that a command requires in a chat; see `required_permission`."""
+        """Return the permission that a command requires in a chat; None if the command is switched
+        off there. The arguments are those of `required_permission`."""
         for name, wanted in self._conduct.of(chat_key).commands.items():
             if folded(name) in names:
                 return None if wanted == "off" else CommandPermission(wanted)

@@ -96,7 +96,8 @@ class PersonaLibrary:
         data: The data folder. The files are in its folder ``personas``, which is made at the first
             save.
         wall: Returns seconds since 1970.
-        documents: Stores the documents; by default as files of the data folder.
+        documents: Writes the files and keeps their earlier revisions; None for `FileDocuments` of
+            the data folder. The files themselves are read without it.
     """
 
     def __init__(
@@ -162,7 +163,8 @@ class PersonaLibrary:
             saved.
 
         Raises:
-            PersonaChanged: Somebody else saved a version in the meantime, or the new name is taken.
+            PersonaChanged: Somebody else saved or removed the persona in the meantime, or the new
+                name is taken.
             PersonaError: The name or the text is not valid, or there are too many personas.
             DocumentError: The persona cannot be written.
         """
@@ -206,7 +208,8 @@ class PersonaLibrary:
 
     async def remove(self, name: str, *, revision: int | None = None) -> Persona:
         """Take a persona out of use. Its file is kept, so that `bring_back` finds it. Chats that
-        name it use the bot's own persona. Raises the errors of `save`, and `UnknownPersona`."""
+        name it use the bot's own persona. ``revision`` is the one that the caller saw; None to
+        remove without this check. Raises the errors of `save`, and `UnknownPersona`."""
         async with self._changing:
             self._look()
             persona = self.get(name)
@@ -219,7 +222,8 @@ class PersonaLibrary:
             return removed
 
     async def bring_back(self, name: str) -> Persona:
-        """Put a removed persona into use again. Raises `UnknownPersona` and `DocumentError`."""
+        """Put a removed persona into use again. Raises `UnknownPersona`, `PersonaChanged` and
+        `DocumentError`."""
         async with self._changing:
             self._look()
             persona = self.get(name)

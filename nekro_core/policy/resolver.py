@@ -45,8 +45,8 @@ class PolicyResolver:
             (``fast,strong``).
         personas: Returns a persona of the library by its name.
         adapter_of: Returns the name of an instance's adapter.
-        saving: Returns the cheaper model that answers if this share of a daily budget is left; None
-            if the chat's own model answers.
+        saving: Called with the share of a daily budget that is left, from 0 to 1. Returns the
+            cheaper model that answers then; None if the chat's own model answers.
     """
 
     def __init__(
@@ -90,6 +90,8 @@ class PolicyResolver:
     def names_of_other_accounts(self, chat_key: ChatKey) -> tuple[str, ...]:
         """Return the names by which people call the bot's other accounts, without the names that
         the account of this chat has too."""
+        if not self.conduct.book.accounts:
+            return ()
         own = {name.casefold() for name in self.of(chat_key).names}
         return tuple(
             name

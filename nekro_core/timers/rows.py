@@ -63,7 +63,8 @@ class TimerRows:
         return [*self._rows.values()]
 
     def put(self, row: TimerRow) -> SqlStatement:
-        """Put a row into memory only. Return the SQL statement that stores it."""
+        """Put a row into memory, or remove it from memory if the timer has ended. Return the SQL
+        statement that stores the row; this method does not run it."""
         if row.state == OVER:
             self._rows.pop(row.timer_id, None)
         else:

@@ -95,6 +95,8 @@ class TimerService:
         settings = settings or TimerSettings()
         rows = TimerRows(store, chats)
         store.changes.listen(ChangeTopic.TIMERS, rows.read_again)
+        # An erasure also changes the texts of timers.
+        store.changes.listen(ChangeTopic.ERASED, rows.read_again)
         await rows.load()
         watch = TimerScheduler(rows, store, inbox, look_s=settings.look_s, wall=wall)
         await watch.mend()
@@ -158,7 +160,8 @@ class TimerService:
 
     async def clear(self, chat_key: ChatKey, *, temporary: bool | None = None) -> int:
         """Delete one-time timers of a chat. ``temporary`` says which: all of them (None), the
-        temporary timer (True), or all but the temporary timer (False)."""
+        temporary timer (True), or all but the temporary timer (False). Returns how many were
+        deleted."""
         found = [
             row
             for row in self.of_chat(chat_key)
@@ -277,7 +280,8 @@ class TimerService:
         return row if row is not None and row.kind == RECURRING else None
 
     def recurring(self, chat_key: ChatKey | None = None) -> list[TimerRow]:
-        """Return the recurring timers of a chat, or of all chats, in the order of creation."""
+        """Return the recurring timers of a chat, or of all chats (None), in the order of
+        creation."""
         return [
             row
             for row in self._rows.all()

@@ -30,7 +30,6 @@ Handler = Callable[..., Awaitable[Any]]
 _CONTEXT_NAMES = ("_ctx", "ctx")
 _CONTEXT_TYPE = "AgentCtx"
 _DATA_TYPES = frozenset({"str", "int", "float", "bool", "bytes", "list", "dict", "List", "Dict"})
-_TEXT_KINDS = (ToolKind.AGENT, ToolKind.BEHAVIOR)
 _MAX_KEYS = 12
 
 
@@ -64,8 +63,8 @@ def describe(
 
     With ``lenient``, the first parameter is the context whatever its name is, unless its annotation
     is a type of data. A result that the tool's kind does not allow becomes text with ``str()``. If
-    the return annotation shows that this will happen, there is a warning. ``examples`` are more
-    worked examples than the docstring has.
+    the return annotation shows that this will happen, there is a warning. ``examples`` are worked
+    examples in addition to those in the docstring. The other arguments are fields of `Tool`.
     """
     where = place_of(function)
     python_name = _python_name(function)
@@ -84,7 +83,7 @@ def describe(
         parameters.append(parameter)
         problems += [_warning(f"{python_name}: {text}", where, remedy) for text, remedy in found]
     problems += _missing(python_name, where, context, rest, hints, document)
-    if lenient and kind in _TEXT_KINDS and hints.get("return", str) is not str:
+    if lenient and kind.gives_text and hints.get("return", str) is not str:
         text = f"{python_name} returns {type_text(hints['return'])}: the AI gets str() of it"
         problems.append(_warning(text, where, f"return str, as a tool of kind {kind.value} must"))
     example = "\n\n".join(_examples(document))
@@ -173,7 +172,8 @@ def _may_be_context(parameter: inspect.Parameter) -> bool:
 def _annotations(
     function: Handler, name: str, where: str
 ) -> tuple[dict[str, Any], list[PluginProblem]]:
-    """Get the types by parameter. A type that cannot be resolved is left out, with a warning."""
+    """Get the type of each parameter by its name. A type that cannot be resolved is left out, with
+    a warning."""
     plain = inspect.unwrap(function)
     try:
         return typing.get_type_hints(plain, include_extras=True), []

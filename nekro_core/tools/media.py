@@ -16,7 +16,8 @@ from nekro_core.tools.content import Content, TextContent
 class ResultMedia:
     """One medium in a result. ``place`` is its number among all items of the result, including
     texts, counted from 1. ``content`` is the content part that the model gets; None if models do
-    not accept the medium. ``note`` describes the medium in words."""
+    not accept the medium. ``note`` describes the medium in words. The argument ``call`` of the
+    functions in this file is a text that identifies the call that had the result."""
 
     place: int
     type: str

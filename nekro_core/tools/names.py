@@ -17,8 +17,8 @@ _TAKEN_BY_PYTHON = frozenset(dir(builtins)) | frozenset(keyword.kwlist)
 
 @dataclass(frozen=True, slots=True)
 class NameConflict:
-    """Several tools claim the same bare name. ``winner`` is the dotted name of the tool that gets
-    the bare name; empty if no tool gets it.
+    """Several tools claim the same bare name (a name without a module). ``winner`` is the dotted
+    name of the tool that gets the bare name; empty if no tool gets it.
 
     ``claims`` has the dotted names of all these tools, and ``owners`` the keys of their plugins.
     ``message`` describes the conflict and a remedy.
@@ -70,8 +70,9 @@ class ToolSet:
         return tuple(each.tool for each in self.named)
 
     def once(self, make: Callable[["ToolSet"], _Made]) -> _Made:
-        """Call a function with this set, and cache its result. The cache is useful because one set
-        serves many turns."""
+        """Call the function ``make`` with this set, and cache its result: a second call with the
+        same function returns the same object. The cache is useful because one set serves many
+        turns."""
         if make not in self._made:
             self._made[make] = make(self)
         made: _Made = self._made[make]
@@ -111,14 +112,15 @@ def tool_set(
 ) -> ToolSet:
     """Give every tool its names.
 
-    ``module.python_name`` always works. The bare ``name``, if it is an identifier, and the bare
-    Python name also work, unless another tool gets them. ``builtin`` has the keys of built-in
-    plugins. An installed plugin wins over a built-in plugin. Every other tool wins over a tool
-    whose visibility is `Visibility.UNLISTED`. ``order`` has the keys of plugins as the operator
-    ranked them. Of two installed plugins, the one that comes first in ``order`` wins. If ``order``
-    names neither plugin, neither tool gets the name. Within one plugin, ``name`` wins over a Python
-    name, and a later definition over an earlier one. Python's own names (``print``, ``for``) are
-    never given to tools.
+    Every tool gets the name ``module.python_name``. If two plugins with the same module name both
+    have this function, the two tools get ``key.python_name`` instead, with the key of the plugin.
+    The bare ``name``, if it is an identifier, and the bare Python name also work, unless another
+    tool gets them. ``builtin`` has the keys of built-in plugins. An installed plugin wins over a
+    built-in plugin. Every other tool wins over a tool whose visibility is `Visibility.UNLISTED`.
+    ``order`` has the keys of plugins as the operator ranked them. Of two installed plugins, the one
+    that comes first in ``order`` wins. If ``order`` names neither plugin, neither tool gets the
+    name. Within one plugin, ``name`` wins over a Python name, and a later definition over an
+    earlier one. Python's own names (``print``, ``for``) are never given to tools.
     """
     offered = _latest(tool for tool in tools if tool.visibility is not Visibility.HIDDEN)
     claims: dict[str, list[Tool]] = defaultdict(list)
@@ -158,7 +160,8 @@ def is_free_name(name: str) -> bool:
 
 
 def dotted_name(tool: Tool) -> str:
-    """Get the name with the module, which always works."""
+    """Get the name with the module. Code can call the tool by this name, unless another plugin has
+    the same module and function name (see `tool_set`)."""
     return f"{tool.module}.{tool.python_name}"
 
 

@@ -90,11 +90,11 @@ def public_error_text(error: BaseException) -> str:
     """Get the text of a tool's exception, if code in a box and a model may read it. Otherwise
     return an empty text.
 
-    This function returns the text of a `ToolFailure` and of errors from the bot's own checks of
-    values (`InvalidValue`, `ChatKeyError`), because these texts are written for the caller. It
-    returns no other texts, not even the texts of Python's own errors. For example, ``tokens[name]``
-    raises a `KeyError` with the key in its text, and ``int(key)`` raises a `ValueError` with the
-    value.
+    This function returns the text of a `ToolFailure`, and of every `ValueError`, `LookupError` or
+    `ArithmeticError` whose class the bot itself defines (such as `InvalidValue` and
+    `ChatKeyError`), because these texts are written for the caller. It returns no other texts, not
+    even the texts of Python's own errors. For example, ``tokens[name]`` raises a `KeyError` with
+    the key in its text, and ``int(key)`` raises a `ValueError` with the value.
     """
     ours = isinstance(error, _OF_VALUES) and type(error).__module__.partition(".")[0] == _OURS
     return str(error) if ours or isinstance(error, ToolFailure) else ""
@@ -102,7 +102,8 @@ def public_error_text(error: BaseException) -> str:
 
 def outcome_of(tool: Tool, value: Any) -> Outcome:
     """Make the outcome of a handler's return value. If the tool's kind does not allow the value,
-    the outcome is `ToolCallFailed`."""
+    the outcome is `ToolCallFailed`. But if the tool ``converts_result`` and its kind requires a
+    `str`, another value is converted to text."""
     if inspect.isawaitable(value) or inspect.isasyncgen(value):
         if inspect.iscoroutine(value):
             value.close()

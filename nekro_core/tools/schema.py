@@ -49,8 +49,9 @@ def names_host_path(schema: Any) -> bool:
 
 
 def function_schema(tool: Tool, name: str = "") -> dict[str, Any]:
-    """Make the schema of a tool as a function of the Chat Completions API. Variadic parameters are
-    left out, because the API does not know them."""
+    """Make the schema of a tool as a function of the Chat Completions API. ``name`` is the
+    function's name; empty for the tool's Python name. Each dot in it becomes ``__``. Variadic
+    parameters are left out, because the API does not know them."""
     parameters = [each for each in tool.parameters if not each.variadic]
     definitions: dict[str, Any] = {}
     properties: dict[str, Any] = {}

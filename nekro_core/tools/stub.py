@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
 from nekro_core.tools.examples import first_examples
-from nekro_core.tools.tool import Parameter, Tool, ToolKind
+from nekro_core.tools.tool import Parameter, Tool
 
 _INDENT = "    "
 _EXAMPLES = 2
@@ -15,7 +15,6 @@ separately."""
 _CHOICES = re.compile(r"Literal\[('[^'\\]*'(?:, '[^'\\]*')*)\]")
 _SHOWN_BY_DEFAULT = (str, int, float, bool)
 """Types that are left out if a default shows them."""
-_TEXT_KINDS = (ToolKind.AGENT, ToolKind.BEHAVIOR)
 
 
 def signature_text(tool: Tool, name: str = "") -> str:
@@ -33,8 +32,8 @@ def parameters_text(tool: Tool) -> str:
 def stub(tool: Tool, name: str = "") -> str:
     """Write the tool as a Python function whose body is only a docstring.
 
-    ``name`` is the name in the model's code; empty for the tool's own name. The text is always
-    valid Python.
+    ``name`` is the name in the model's code; empty for the tool's own name. Of a dotted name, only
+    the last part is used. The text is always valid Python.
     """
     signature = signature_text(tool, name.rpartition(".")[2])
     return f"def {signature}:\n{_INDENT}{_quoted(doc(tool))}"
@@ -52,7 +51,7 @@ def outline(tool: Tool, name: str = "") -> str:
     for each in tool.parameters:
         if each.description:
             lines += _described(each).splitlines()
-    reads_result = not (tool.confirms or tool.kind in _TEXT_KINDS)
+    reads_result = not (tool.confirms or tool.kind.gives_text)
     if tool.returns and not tool.confirms:
         lines += f"Returns: {tool.returns}".splitlines()
     lines += (f"Raises: {each}" for each in tool.raises)
@@ -65,8 +64,8 @@ def outline(tool: Tool, name: str = "") -> str:
 
 
 def doc(tool: Tool) -> str:
-    """Write the docstring: summary, details, arguments, result, errors and example, in Google
-    style."""
+    """Write the docstring: summary, details, arguments, result, errors and the first worked
+    examples, in Google style."""
     sections = [tool.summary or tool.description or tool.name, tool.details]
     described = [each for each in tool.parameters if each.description]
     sections.append(_section("Args", (_described(each) for each in described)))

@@ -16,6 +16,18 @@ class ToolKind(StrEnum):
     MULTIMODAL_AGENT = "multimodal_agent"
 
     @property
+    def gives_text(self) -> bool:
+        """Return True if the result of a call is a text for the model, and not a value for its
+        code."""
+        match self:
+            case ToolKind.AGENT | ToolKind.BEHAVIOR:
+                return True
+            case ToolKind.TOOL | ToolKind.MULTIMODAL_AGENT:
+                return False
+            case _:
+                assert_never(self)
+
+    @property
     def ends_run(self) -> bool:
         """Return True if a call ends the run, so that a new step begins."""
         match self:
@@ -28,9 +40,9 @@ class ToolKind(StrEnum):
 
 
 class Visibility(StrEnum):
-    """When the model sees a tool: at once, after it searches for the tool, or never. The model
-    never sees unlisted and hidden tools. Code can call an unlisted tool, but not a hidden one. A
-    small model is shown an unlisted tool that has worked examples."""
+    """When the model sees a tool: at once, after it searches for the tool, or never. A model never
+    sees unlisted and hidden tools, with one exception: a small model is shown an unlisted tool that
+    has worked examples. Code can call an unlisted tool, but not a hidden one."""
 
     VISIBLE = "visible"
     DEFERRED = "deferred"
@@ -49,7 +61,8 @@ REQUIRED: Any = _Required()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One parameter that the model sees. The context parameter is not one of them.
+    """One parameter that the model sees. The handler's first parameter, the context of the call, is
+    not one of them.
 
     ``annotation`` is the Python type that arguments are converted to (`Any` if the author wrote
     none), ``type_text`` its text in the stub, ``schema`` its JSON Schema. ``convert`` converts an
@@ -90,9 +103,11 @@ class Tool:
     """One function that the AI may call.
 
     ``name`` is the name that the author gave to the tool, ``python_name`` the name of its function,
-    ``module`` the plugin's short name, ``owner`` the plugin's key. Code can always call the tool as
-    ``module.python_name``. ``handler`` takes the context first, then the parameters. ``where`` is
-    ``file:line``, for messages to the author. ``timeout_s`` is the time limit of one call.
+    ``module`` the plugin's short name, ``owner`` the plugin's key. Code can call the tool as
+    ``module.python_name``, unless another plugin has a tool with the same module and function name.
+    ``handler`` takes the context first, then the parameters. It runs in the block of the context
+    manager that ``around`` makes. ``where`` is ``file:line``, for messages to the author.
+    ``timeout_s`` is the time limit of one call.
 
     If ``needs_chat`` is False, the tool is also offered to callers without a chat. If ``confirms``
     is True, its result only confirms what was done, so nobody needs to read it. If
@@ -100,11 +115,11 @@ class Tool:
     of calls. The tool is offered in the chats of ``adapters``; if this is empty, in all chats. If
     ``converts_result`` is True, a result that the kind does not allow becomes text with ``str()``.
     ``own_files`` is the plugin's folder or file. If a ``raise`` or ``assert`` in these files made
-    an error, the model reads the text of the error. Of all other errors, and of all errors if
-    ``own_files`` is empty, the model reads only the type. ``sleep_brief`` is set if the plugin
-    sleeps until the model searches for one of its tools; it says what the plugin is for.
-    ``more_examples`` are the worked examples that only small models see, as text: with a large
-    model it is never parsed.
+    an error, the model reads the text of the error. Of other errors the model reads only the type,
+    unless `public_error_text` (in ``outcome.py``) allows the text. ``sleep_brief`` is set if the
+    plugin sleeps until the model searches for one of its tools; it says what the plugin is for.
+    ``more_examples`` is a text with the worked examples that only small models see. It is parsed
+    only for a small model.
     """
 
     name: str

@@ -228,6 +228,16 @@ class Bot:
         assert record is not None
         return record
 
+    async def store_only(self, text: str, chat: ChatKey = LIN) -> Record:
+        """Store a message as another process does: nobody hands it to the sessions. The bot must
+        have been started without ``feeds``."""
+        said = message(chat, text, message_id=uuid.uuid4().hex[:8], time=time.time())
+        await self.host.accept(said)
+        await self.inbox.next_event()
+        record = await self.store.messages.by_message_id(chat, said.message_id)
+        assert record is not None
+        return record
+
     async def accept(self, said: ChatMessage) -> Record | None:
         """Hand over a message as an adapter does, and wait until the sessions have received it.
         Returns the stored record, or None if the message was dropped."""
@@ -322,9 +332,11 @@ async def running_bot(
     wait_s: float = 10.0,
     memory: MemoryReader | None = None,
     quick_judge: QuickJudge | None = None,
+    feeds: bool = True,
 ) -> AsyncIterator[Bot]:
     """Start a bot with its data in ``folder``. Without ``adapter`` it has a `FakeAdapter`;
-    ``account`` is its account there."""
+    ``account`` is its account there. Without ``feeds`` the test takes the records out of the
+    inbox."""
     settings, command = settings or AgentSettings(), command or CommandSettings()
     clock = AheadClock()
     trigger = trigger or TriggerSettings(debounce_s=0)
@@ -451,7 +463,7 @@ async def running_bot(
             )
             if recover:
                 await runtime.start()
-            else:
+            elif feeds:
                 tasks.start_soon(runtime.feed_sessions)
             yield Bot(
                 store=store,

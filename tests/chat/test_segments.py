@@ -64,7 +64,7 @@ def test_every_segment_has_a_plain_text(segments: chat.Segments) -> None:
     assert isinstance(plain_text(segments), str)
 
 
-def test_an_unknown_tag_is_refused() -> None:
+def test_a_stored_segment_of_an_unknown_type_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError):
         decode_segments('[{"type":"hologram"}]')
 

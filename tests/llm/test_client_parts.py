@@ -49,7 +49,7 @@ def test_an_invalid_setting_is_refused_with_a_reason(fields: dict, says: str) ->
     assert "secret" not in str(raised.value)
 
 
-def test_the_settings_are_configured_only_with_an_endpoint() -> None:
+def test_the_settings_count_as_configured_only_if_they_name_an_endpoint() -> None:
     assert not LLMSettings().configured
     there = LLMSettings(base_url=" https://example.com/v1/ ", model="m", api_key=" sk-123 \n")
     assert there.configured
@@ -109,7 +109,7 @@ def chunk_of(**fields) -> bytes:
     return f"data: {json.dumps(fields, ensure_ascii=False)}\n\n".encode()
 
 
-async def test_a_stream_is_read_in_any_pieces() -> None:
+async def test_the_events_of_a_stream_are_the_same_however_its_bytes_are_cut() -> None:
     whole = (
         b": keep-alive\r\n\r\n"
         + chunk_of(choices=[{"delta": {"reasoning_content": "hm"}}])

@@ -1,5 +1,5 @@
-"""Expressions in the texts of a small model: what the grammar accepts computes, and computes only
-what it may."""
+"""Expressions in the texts of a small model: Python can compute each expression that the grammar
+accepts, and none of them takes long or does more than compute."""
 
 import ast
 import contextlib
@@ -65,7 +65,7 @@ def test_other_code_is_refused(code: str) -> None:
     assert not accepts(ENGLISH, code)
 
 
-def test_a_prompt_without_expressions_has_none() -> None:
+def test_the_grammar_allows_expressions_only_on_request() -> None:
     assert not accepts(call_rules([SEND]), 'send(f"{1 + 1}")')
 
 
@@ -80,7 +80,7 @@ def test_only_required_free_texts_have_expressions() -> None:
     assert not accepts(rules, 'draw("bar", f"{1 + 1}")')
 
 
-def test_a_tool_of_the_same_name_is_not_called_in_an_expression() -> None:
+def test_a_function_with_the_name_of_a_tool_is_not_allowed_in_expressions() -> None:
     rules = call_rules([SEND, a_tool("weekday")], computes_in="en")
     assert not accepts(rules, "send(f\"{weekday('Friday')}\")")
     assert accepts(rules, "send(f\"{days_until('Friday')}\")")

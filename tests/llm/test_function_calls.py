@@ -87,7 +87,7 @@ async def test_a_reply_may_consist_of_calls_only() -> None:
     assert end == ReplyFinished("stop")
 
 
-async def test_calls_without_a_count_of_tokens_are_estimated() -> None:
+async def test_the_tokens_of_calls_are_estimated_if_the_provider_does_not_count_them() -> None:
     *_, usage, _end = (await deltas_of(Answer(calls=TWO_DICE, usage=False)))[0]
     assert usage.estimated
     assert usage.completion_tokens > 5

@@ -187,7 +187,7 @@ def fits(value: Any, schema: dict[str, Any], definitions: dict[str, Any]) -> boo
 
 
 @given(st.lists(tools(), min_size=1, max_size=4), st.integers(0, 2**32))
-def test_every_text_of_the_grammar_is_valid_calls_with_the_right_types(
+def test_every_text_that_the_grammar_accepts_has_valid_calls_with_the_right_types(
     named: list[NamedTool], seed: int
 ) -> None:
     named = list({each.name: each for each in named}.values())

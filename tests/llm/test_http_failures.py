@@ -68,7 +68,9 @@ async def heard_before(model: HttpChatModel, request: ChatRequest):
         ),
     ],
 )
-async def test_the_first_error_says_the_cause(model_at, answer, error, says) -> None:
+async def test_a_failure_that_is_not_retried_raises_an_error_that_says_the_cause(
+    model_at, answer, error, says
+) -> None:
     async with ScriptedModelServer([answer]) as server:
         _, raised = await heard_before(model_at(server), ask("hi"))
     assert type(raised) is error
@@ -154,7 +156,7 @@ async def test_a_request_is_not_repeated_after_a_thought_because_it_was_paid_for
     assert len(server.requests) == 1
 
 
-async def test_silence_before_the_first_token_has_its_own_limit(model_at) -> None:
+async def test_silence_before_the_first_token_has_a_time_limit_of_its_own(model_at) -> None:
     def answer(asked: Asked) -> Reply:
         return Answer(then="stall") if len(server.requests) == 1 else "fine now"
 

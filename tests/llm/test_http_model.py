@@ -273,7 +273,7 @@ async def test_a_proxy_is_used_despite_a_no_proxy_entry_that_httpx_cannot_parse(
         assert words_of(await listen(model, ask("hi"))) == "Hello."
 
 
-def test_the_systems_certificates_are_trusted(
+def test_the_certificates_of_the_operating_system_are_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     every = Path(certifi.where()).read_text()

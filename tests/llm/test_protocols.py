@@ -147,7 +147,7 @@ async def test_each_failure_has_its_error(protocol: str, answer: Answer, kind: t
         assert error.retry_after_s == answer.retry_after
 
 
-async def test_a_failure_is_retried_before_the_first_word(protocol: str) -> None:
+async def test_a_request_that_fails_before_the_first_word_is_repeated(protocol: str) -> None:
     async with asking(protocol, [Answer(status=529), "fine"]) as (model, server):
         assert words_of(await listen(model, ask("hi"))) == "fine"
     assert len(server.requests) == 2
@@ -213,6 +213,14 @@ async def test_a_reply_ends_at_a_stop_text_of_the_request(protocol: str) -> None
         assert words == "one two "
 
 
+async def test_a_reply_ends_at_a_stop_text_of_only_whitespace(protocol: str) -> None:
+    async with asking(protocol, [Answer(chunks=["one\n", "\ntwo"])]) as (model, server):
+        words = words_of(await listen(model, ask("hi", stop=("END", "\n\n"))))
+    assert words == "one"
+    if protocol == "anthropic":
+        assert server.requests[0].body["stop_sequences"] == ["END"]
+
+
 async def test_the_request_that_is_reported_as_sent_has_the_form_of_chat_completions(
     protocol: str,
 ) -> None:
@@ -258,7 +266,7 @@ async def test_anthropic_caches_the_instructions_and_the_usage_says_so() -> None
     assert price.of(written) * 1_000_000 == pytest.approx(20 * 10 + ANTHROPIC_CACHED * 12.5)
 
 
-async def test_responses_reports_cached_tokens() -> None:
+async def test_the_protocol_responses_reports_cached_tokens() -> None:
     async with asking("responses", ["one", "two"]) as (model, _):
         await listen(model, ask("hi"))
         deltas = await listen(model, ask("hi"))
@@ -268,7 +276,7 @@ async def test_responses_reports_cached_tokens() -> None:
 
 
 @pytest.mark.parametrize("wanted", ["anthropic", "responses"])
-async def test_the_test_of_an_endpoint_uses_the_protocol(wanted: str) -> None:
+async def test_probe_endpoint_uses_the_protocol_of_the_settings(wanted: str) -> None:
     def answer(asked: Asked):
         if asked.body.get("tools"):
             return Answer(calls=[Call("report_number", {"number": 1234})])

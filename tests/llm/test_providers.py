@@ -52,7 +52,9 @@ async def test_the_example_models_of_large_providers_have_a_published_price(pres
     assert known.price.prompt > 0
 
 
-async def test_a_published_price_has_its_cached_part_and_the_context() -> None:
+async def test_a_published_price_has_a_price_of_cached_tokens_and_comes_with_the_context_size() -> (
+    None
+):
     known = await known_model("gpt-4o", "https://api.openai.com/v1")
     assert known is not None
     assert known.price == Price(

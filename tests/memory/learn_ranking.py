@@ -1,20 +1,22 @@
-"""Learns the weights of the features from which a search makes its order
-(``nekro_core/memory/search/features.py``), from the conversations of `FOLDERS`.
+"""Learns the weights of the features by which a search orders messages
+(``nekro_core/memory/search/features.py``), from the conversations of `FOLDERS`. The *evidence* of a
+question are the messages that answer it.
 
-    python -m tests.memory.learn_ranking           print shares of the evidence, left-out
+    python -m tests.memory.learn_ranking           print the share of the evidence that is found
     python -m tests.memory.learn_ranking --write   also write the weights
 
 The loss of a question is that of a softmax over its messages: the logarithm of the share that the
 evidence has in the sum of exp(score), negative. The weights minimize the mean loss plus `_DECAY`
 times half of the sum of their squares, with all features scaled to a standard deviation of 1.
 
-Models also search by words of the message that they look for. For that, `_BY_WORDS` searches of
-each conversation by one to three words of a message are learnt from too. They are in no figure but
-their own. Weights of fitting words and of similarity are never
-negative.
+Models also search by words of the message that they look for. So the weights are also learnt from
+`_BY_WORDS` searches of each conversation, each by one to three words of a message. Their shares are
+printed as "words of a message" and are in no other figure. Weights of fitting words and of
+similarity are never negative.
 
-*Left-out*: the questions of each conversation are ranked with weights that were learnt from the
-other conversations, so nothing is measured on what it was learnt from.
+The printed shares are *left-out*: the questions of each conversation are ranked with weights that
+were learnt from the other conversations only. So no conversation is measured with weights that were
+learnt from it.
 """
 
 import asyncio
@@ -54,7 +56,8 @@ _BY_WORDS = 6
 _HARD = 60
 _EASY = 40
 """Weights are learnt from the evidence, from `_HARD` other messages with the best words and
-similarity, and from `_EASY` messages by chance. Left-out, this was better than all messages."""
+similarity, and from `_EASY` messages that are chosen by chance. The left-out shares were higher
+than with weights that were learnt from all messages."""
 _POSITIVE = ("words_", "similar_", "author_")
 _STEPS = 300
 _STEP = 0.05
@@ -80,7 +83,7 @@ class Asked:
     """Whether it is not a question, but words of a message."""
 
     def share(self, weights: NDArray[np.float64], first: int) -> float:
-        """Return the share of the evidence among the first hits."""
+        """Return the share of the evidence that is among the ``first`` best messages."""
         order = np.argsort(-(self.features @ weights.astype(np.float32)), kind="stable")
         hits = order[self.fits[order]][:first]
         total = int(self.evidence.sum()) + self.missing
@@ -178,7 +181,7 @@ def learnt(asked: list[Asked]) -> NDArray[np.float64]:
 
 
 def _some(asked: Asked) -> Asked:
-    """Return the question with the messages that are learnt from."""
+    """Return the question with only those messages from which the weights are learnt."""
     chance = np.random.default_rng(0)
     of = dict(zip(asked.names, asked.features.T, strict=True))
     near = of["words_near"]
@@ -191,7 +194,8 @@ def _some(asked: Asked) -> Asked:
 
 
 def left_out(asked: list[Asked]) -> dict[str, list[float]]:
-    """Return for each language and for all the shares of the evidence among the first hits."""
+    """Return the left-out shares of the evidence among the 1, 10 and 20 best messages (`_FIRST`):
+    for each language, each conversation, ``all``, and the searches by words of a message."""
     shares: dict[str, list[list[float]]] = defaultdict(list)
     for conversation in sorted({each.conversation for each in asked}):
         weights = learnt([each for each in asked if each.conversation != conversation])

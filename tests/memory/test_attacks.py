@@ -162,7 +162,7 @@ async def test_a_search_with_a_megabyte_of_words_is_fast(memory: MemoryKeeper) -
     assert time.process_time() - began < 2.0
 
 
-async def test_two_models_that_never_answer_well_are_not_asked_in_a_busy_loop(
+async def test_a_model_that_never_answers_well_is_not_asked_in_a_busy_loop(
     memory: MemoryKeeper, store: Store, model: QuickModel, clock: Clock
 ) -> None:
     turns = iter(range(10_000))

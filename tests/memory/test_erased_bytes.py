@@ -1,4 +1,5 @@
-"""After an erasure, the files of the database contain none of the person's words."""
+"""After a person was erased, the files of the database contain no word that the person wrote, and
+not the name and id of the person."""
 
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from tests.memory.conftest import GROUP, LIN, MIA, PRIVATE, Clock, QuickModel, m
 WORDS = (b"vermilion", b"10001", b"Zaphod")
 
 
-async def test_no_byte_of_an_erased_person_is_left(tmp_path: Path, clock: Clock) -> None:
+async def test_no_word_or_id_of_an_erased_person_is_left_in_the_files_of_the_database(
+    tmp_path: Path, clock: Clock
+) -> None:
     def answer(instructions: str, text: str) -> str:
         if "notes of a chat" in instructions:
             source = text.partition("#")[2].partition(" ")[0]
@@ -42,7 +45,7 @@ async def test_no_byte_of_an_erased_person_is_left(tmp_path: Path, clock: Clock)
         await memory.erase(person, traces.private)
         await store.erasing.vacuum()
         assert found(tmp_path) == set()
-        # Rows that are written afterwards do not bring the private chat back.
+        # Work that runs after the erasure must not write words of the private chat again.
         await memory.scope.link([GROUP], "")
         await memory.sections(GROUP, before_seq=store.messages.last_seq, people=[])
         await memory.work()

@@ -36,7 +36,7 @@ class Clock:
         ([1, 1, 1, 1, 90, 1, 1, 1], 6),  # after a pause it gets three more turns
     ],
 )
-def test_a_sender_gets_this_many_turns_before_the_cooldown(
+def test_a_sender_gets_the_expected_number_of_turns_before_the_cooldown(
     pauses: list[float], answered: int
 ) -> None:
     clock = Clock()

@@ -29,7 +29,7 @@ class Clock:
         return self.now
 
 
-def test_the_first_limit_that_is_reached_is_raised() -> None:
+def test_the_error_names_the_first_limit_that_is_reached() -> None:
     clock = Clock()
     limits = Limits(
         (
@@ -133,7 +133,7 @@ def test_tokens_without_a_price_cost_nothing() -> None:
     assert money.taken == 0.5
 
 
-def test_a_reply_is_a_step_and_has_tokens_and_a_price() -> None:
+def test_a_reply_counts_as_a_step_and_with_its_tokens_and_its_price() -> None:
     each, limits = counted()
     limits.spend(SPENT, 0.25)
     assert taken(each) == [1, 1, 0.75, 100]
@@ -159,7 +159,7 @@ def test_the_limits_of_a_turn_come_from_the_settings() -> None:
     )
 
 
-def test_stored_usage_adds_all_tokens_and_a_day_has_24_hours() -> None:
+def test_the_tokens_of_stored_usage_include_all_tokens_and_a_day_has_24_hours() -> None:
     used = StoredUsage(turns=1, steps=2, prompt_tokens=70, completion_tokens=30, cost=0.5)
     assert used.tokens == 100
     assert DAY_S == 24 * 60 * 60
@@ -193,6 +193,9 @@ def test_a_run_may_send_as_many_messages_as_its_limit() -> None:
     assert limit.take("run", 2) == ""
     assert "has sent 2 of 3 messages and this would be 2 more" in limit.take("run", 2)
     assert limit.take("run", 1) == "", "the refused messages were not counted"
+    assert "has sent 3 of 3" in limit.take("run", 1)
+    limit.give_back("run", 2)
+    assert limit.take("run", 2) == "", "two messages were not sent after all"
     assert "has sent 3 of 3" in limit.take("run", 1)
     assert limit.take("", 100) == "", "a send without a run is not counted"
 

@@ -163,7 +163,9 @@ async def test_two_changes_at_the_same_time_are_both_kept(tmp_path: Path) -> Non
     assert len(files[0].book.chats) == 4
 
 
-async def test_an_earlier_version_of_the_overrides_is_kept(tmp_path: Path) -> None:
+async def test_an_earlier_version_of_the_overrides_can_be_read_and_written_back(
+    tmp_path: Path,
+) -> None:
     documents = FileDocuments(tmp_path)
     file = PolicyFile(documents)
     await file.put(("bot",), "persona", "cat")

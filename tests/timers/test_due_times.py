@@ -133,6 +133,6 @@ def test_the_line_says_how_late_the_timer_is() -> None:
     assert "more" not in due_text(once, row.due + 10_000)
 
 
-def test_the_schedule_is_read_from_the_row() -> None:
+def test_the_schedule_of_a_timer_is_read_from_its_row() -> None:
     row = replace(ROW, cron="0 9 * * *", timezone="Asia/Tokyo", workdays="weekend")
     assert schedule_of(row) == Schedule.parse("0 9 * * *", "Asia/Tokyo", "weekend")

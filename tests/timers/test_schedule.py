@@ -111,7 +111,7 @@ MOMENTS = st.integers(int(at("2024-01-01 00:00")), int(at("2028-12-31 00:00")))
 
 @settings(max_examples=60)
 @given(FIELDS, ZONES, st.sampled_from(list(WorkdayMode)), MOMENTS)
-def test_due_times_are_ordered_and_do_not_depend_on_the_start(
+def test_due_times_are_ordered_and_do_not_depend_on_when_the_bot_started(
     fields: tuple[str, ...], zone: str, mode: WorkdayMode, moment: int
 ) -> None:
     """The bot may start at any moment. The due times after this moment must be the same as without

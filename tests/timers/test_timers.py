@@ -126,7 +126,7 @@ async def test_timers_survive_a_restart_and_late_ones_say_that_they_are_late(bot
         assert len(await bot.lines()) == 2
 
 
-async def test_a_due_time_is_announced_once_even_if_the_row_is_reset(bot: Bot) -> None:
+async def test_a_due_time_is_announced_once_even_if_the_row_of_the_timer_is_reset(bot: Bot) -> None:
     """The line and the row are written in one transaction. Here the row is reset by hand, and the
     unique key of the line still prevents a second announcement."""
     async with bot.up():

@@ -240,7 +240,7 @@ def test_an_argument_that_is_nested_too_deeply_is_refused() -> None:
         bind_arguments(DEEP, (tree,))
 
 
-def test_errors_name_the_function_of_a_tool_with_a_title() -> None:
+def test_the_errors_of_a_tool_whose_name_is_no_identifier_name_its_function() -> None:
     assert named_tool("Look it up", "look", "ann.mod").name == "Look it up"
     with pytest.raises(ArgumentError, match=r"^look\(\): takes no arguments"):
         bind_arguments(named_tool("Look it up", "look", "ann.mod"), (1,))

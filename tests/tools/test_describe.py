@@ -249,7 +249,7 @@ class Album(BaseModel):
 @pytest.mark.parametrize(
     "annotation", [Path, Path | None, str | Path, dict[str, list[Path]], Album]
 )
-def test_a_model_never_writes_a_path_of_the_host(annotation: Any) -> None:
+def test_a_function_with_a_path_of_the_host_as_a_parameter_is_refused(annotation: Any) -> None:
     async def show(_ctx: AgentCtx, picture: annotation) -> str:  # type: ignore[valid-type]
         """Show a picture."""
         return ""

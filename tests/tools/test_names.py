@@ -77,7 +77,7 @@ def test_a_name_of_two_installed_plugins_belongs_to_none_until_the_operator_orde
     assert "bob.b has it" in ordered.clashes[0].message
 
 
-def test_inside_a_plugin_a_tool_name_wins_over_a_function_name() -> None:
+def test_inside_a_plugin_the_name_of_a_tool_wins_over_the_same_name_of_a_function() -> None:
     first = named_tool("roll", "throw", "ann.a")
     second = named_tool("throw", "fling", "ann.a")
     tools = tool_set([first, second])
@@ -86,7 +86,7 @@ def test_inside_a_plugin_a_tool_name_wins_over_a_function_name() -> None:
     assert tools.clashes == ()
 
 
-def test_a_second_definition_replaces_the_first() -> None:
+def test_a_second_tool_of_a_plugin_with_the_same_name_replaces_the_first() -> None:
     first, second = (named_tool("roll", "roll", "ann.a") for _ in range(2))
     tools = tool_set([first, second])
     assert tools.tools == (second,)
@@ -104,7 +104,7 @@ def test_a_tool_that_its_author_gave_a_dotted_name_has_no_other_name() -> None:
     assert owners(tools, "desk.glob", "glob") == ["ann.desk", None]
 
 
-def test_a_function_with_the_name_of_its_plugin_comes_first() -> None:
+def test_a_function_with_the_name_of_its_plugin_comes_first_in_the_list_of_tools() -> None:
     tools = tool_set(
         [named_tool("roll", "roll", "ann.dice"), named_tool("dice", "dice", "ann.dice")]
     )

@@ -52,12 +52,12 @@ async def post(_ctx: Any, text: str) -> str:
 
 
 @pytest.mark.parametrize("kind", [ToolKind.BEHAVIOR, ToolKind.AGENT])
-def test_text_that_the_model_reads_anyway_is_no_result(kind: ToolKind) -> None:
+def test_a_result_type_is_left_out_if_the_model_reads_the_text_anyway(kind: ToolKind) -> None:
     assert outline(tool_of(post, kind)) == "post(text: str)\n    Post a text."
     assert outline(tool_of(post)) == "post(text: str) -> str\n    Post a text."
 
 
-def test_a_result_that_only_confirms_is_left_out() -> None:
+def test_the_result_of_a_tool_that_only_confirms_is_left_out() -> None:
     assert outline(tool_of(keep)) == "keep(text: str)\n    Keep a text.\n    Returns: Its number."
     assert outline(tool_of(keep, confirms=True)) == "keep(text: str)\n    Keep a text."
 
@@ -66,6 +66,6 @@ async def strange(_ctx: Any, sign: Literal["it's", "a, b", "]"], level: Literal[
     """Do it."""
 
 
-def test_choices_with_signs_keep_their_python_form() -> None:
+def test_choices_with_quotes_commas_brackets_or_numbers_keep_their_python_form() -> None:
     shown = outline(tool_of(strange)).splitlines()[0]
     assert shown == """strange(sign: Literal["it's", 'a, b', ']'], level: Literal[1, 2]) -> None"""

@@ -190,7 +190,8 @@ class _MemoryAnswers:
     ) -> NoteRow | None:
         """Return the note with this number if the person may change it: the note is about the
         person, the person said it, or the person may see all notes of the chat. A note of a linked
-        chat is changed in that chat, or by a super user."""
+        chat is changed in that chat, or by a super user. Return None if there is no such note, or
+        if the person may not change it."""
         wanted = number.strip().lstrip("#")
         if not wanted.isascii() or not wanted.isdigit() or len(wanted) > 18:
             return None

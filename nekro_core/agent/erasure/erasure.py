@@ -30,13 +30,20 @@ Eraser = Callable[[Person, PersonTraces, RedactionTarget], Awaitable[int]]
 """Erases a person's data in one place. Returns the number of changed items. Raises `OSError` and
 `StoreError`."""
 
+
+async def _nobody_else(_: Person) -> list[str]:
+    return []
+
+
 _LARGEST = 64 * 1024 * 1024
 """Maximum size in bytes of a file that is searched for an id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureReport:
-    """How much was erased. ``left`` lists what the operator must erase by hand."""
+    """How much was erased. ``others`` is the number of changed rows of other people, ``elsewhere``
+    the number of items that plugins and `Eraser` functions changed or deleted. ``left`` lists what
+    the operator must erase by hand."""
 
     messages: int
     turns: int
@@ -49,8 +56,9 @@ class ErasureReport:
 
 
 class PersonErasure:
-    """Erases people. A bot has one instance of this class. ``erasers`` erase data in other places.
-    ``data`` is the data folder."""
+    """Erases people. A process has one instance of this class. ``erasers`` erase data in other
+    places that only this process has, ``shared_erasers`` in places that all processes of a bot
+    share. ``data`` is the data folder."""
 
     def __init__(
         self,
@@ -63,6 +71,7 @@ class PersonErasure:
         media: MediaStore,
         data: Path,
         erasers: Sequence[Eraser] = (),
+        shared_erasers: Sequence[Eraser] = (),
     ) -> None:
         self._store = store
         self._outbox = outbox
@@ -72,7 +81,11 @@ class PersonErasure:
         self._media = media
         self._data = data
         self._erasers = tuple(erasers)
+        self._shared_erasers = tuple(shared_erasers)
         self._one = anyio.Lock()
+        self.elsewhere: Callable[[Person], Awaitable[list[str]]] = _nobody_else
+        """Has the other processes of the bot erase a person. Returns what is left to do by hand.
+        See `SharedErasure.erase_elsewhere`."""
 
     @property
     def marks(self) -> ErasureMarks:
@@ -100,29 +113,20 @@ class PersonErasure:
     ) -> ErasureReport:
         """Erase a person. ``stop`` ends the turn of a chat, and ``drop`` removes the person's
         unanswered records from the chat's session. ``plugins`` calls the plugins' hooks that erase
-        the person. It returns the number of deleted items, and what is left. If an erasure was
-        interrupted, call this method again. Raises `StoreError`; faults in other places are listed
-        in `ErasureReport.left`."""
+        the person, and returns the number of items that the hooks deleted, and what they left. If
+        an erasure was interrupted, call this method again. Raises `StoreError`; faults in other
+        places are listed in `ErasureReport.left`."""
         async with self._one:
             self._marks.add(person.adapter, person.user_id)
-            for chat_key in (await self.look(person)).chats:
-                await stop(chat_key)
-                drop(chat_key, person.user_id)
-            traces = await self.look(person)
-            forgotten = RedactionTarget(
-                person.ids | {str(key) for key in traces.private}, traces.message_ids
-            )
-            left: list[str] = []
+            await self._end_turns(person, stop, drop)
+            left = await self.elsewhere(person)
+            traces, forgotten = await self._target(person)
             await self._let_go(traces, forgotten)
             others = await self._store.erasing.erase(person, traces)
             files = await self._of_files(traces, left)
             boxes = await self._of_boxes(traces, left)
-            elsewhere = 0
-            for eraser in self._erasers:
-                try:
-                    elsewhere += await eraser(person, traces, forgotten)
-                except (OSError, StoreError, InvalidOverride) as error:
-                    left.append(str(error))
+            erasers = (*self._shared_erasers, *self._erasers)
+            elsewhere = await _call_erasers(erasers, person, traces, forgotten, left)
             gone, failed = await plugins()
             elsewhere += gone
             left += failed
@@ -141,6 +145,41 @@ class PersonErasure:
                 elsewhere=elsewhere,
                 left=tuple(left),
             )
+
+    async def erase_here(
+        self,
+        person: Person,
+        *,
+        stop: Callable[[ChatKey], Awaitable[object]],
+        drop: Callable[[ChatKey, str], None],
+    ) -> list[str]:
+        """Erase a person from what only this process has: turns, log lines, files. Another process
+        of the bot does the rest, with `erase`. Returns what is left to do by hand. Raises `OSError`
+        and `StoreError`."""
+        self._marks.add(person.adapter, person.user_id)
+        await self._end_turns(person, stop, drop)
+        traces, forgotten = await self._target(person)
+        left: list[str] = []
+        for chat_key in traces.with_boxes:
+            await self._delete_copies(chat_key)
+        await _call_erasers(self._erasers, person, traces, forgotten, left)
+        left += await anyio.to_thread.run_sync(self._look_into_files, person)
+        return left
+
+    async def _end_turns(
+        self,
+        person: Person,
+        stop: Callable[[ChatKey], Awaitable[object]],
+        drop: Callable[[ChatKey, str], None],
+    ) -> None:
+        for chat_key in (await self.look(person)).chats:
+            await stop(chat_key)
+            drop(chat_key, person.user_id)
+
+    async def _target(self, person: Person) -> tuple[PersonTraces, RedactionTarget]:
+        traces = await self.look(person)
+        ids = person.ids | {str(key) for key in traces.private}
+        return traces, RedactionTarget(ids, traces.message_ids)
 
     async def forget_files(self, record: Record) -> None:
         """Delete the files of a received message. Call this for a message that is not stored."""
@@ -168,10 +207,15 @@ class PersonErasure:
                 await self._outbox.drop(delivery_id)
             except CannotDo as error:
                 logger.info("erasing a person: {}", error)
+        timer_ids = [timer_id for _, timer_id in traces.timers]
         if self._timers is not None:
             for chat_key, timer_id in traces.timers:
-                await self._timers.forget(chat_key, timer_id)
+                if await self._timers.forget(chat_key, timer_id):
+                    timer_ids.remove(timer_id)
             await self._timers.reword(forgotten.text)
+        if timer_ids:
+            # Other processes have these in memory, or no process has.
+            await self._store.timers.delete(*timer_ids)
 
     async def _of_files(self, traces: PersonTraces, left: list[str]) -> int:
         gone, store = 0, self._store
@@ -193,17 +237,21 @@ class PersonErasure:
     async def _of_boxes(self, traces: PersonTraces, left: list[str]) -> int:
         """Remove all boxes of the chats in which code ran for the person or a box may contain the
         person's files. ``/reset`` removes boxes in the same way. All boxes are removed because
-        nothing shows to whom a file in a box belongs."""
+        nothing shows to whom a file in a box belongs. Returns the number of these chats."""
         chats = traces.with_boxes
         for chat_key in chats:
             try:
                 await self._boxes.destroy(chat_key)
-                copies = self._data / "plugin_files" / chat_key.file_name
-                if copies.exists():
-                    await anyio.to_thread.run_sync(shutil.rmtree, copies)
+                await self._delete_copies(chat_key)
             except (OSError, SandboxError) as error:
                 left.append(f"boxes of {chat_key}: {error}")
         return len(chats)
+
+    async def _delete_copies(self, chat_key: ChatKey) -> None:
+        """Delete the files of a chat's boxes that plugins have copied. Raises `OSError`."""
+        copies = self._data / "plugin_files" / chat_key.file_name
+        if copies.exists():
+            await anyio.to_thread.run_sync(shutil.rmtree, copies)
 
     def _look_into_files(self, person: Person) -> list[str]:
         """Find plugins' files that contain the id. They are not changed, because only the plugin's
@@ -220,3 +268,20 @@ class PersonErasure:
                 except OSError as error:
                     found.append(f"{path}: cannot be read: {error.strerror}")
         return found
+
+
+async def _call_erasers(
+    erasers: Sequence[Eraser],
+    person: Person,
+    traces: PersonTraces,
+    forgotten: RedactionTarget,
+    left: list[str],
+) -> int:
+    """Call all erasers, also if some fail. The errors are added to ``left``."""
+    gone = 0
+    for eraser in erasers:
+        try:
+            gone += await eraser(person, traces, forgotten)
+        except (OSError, StoreError, InvalidOverride) as error:
+            left.append(str(error))
+    return gone

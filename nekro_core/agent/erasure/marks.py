@@ -46,7 +46,8 @@ class ErasureMarks:
         self._write()
 
     def was_erased(self, adapter: str, user_id: str, said: float) -> bool:
-        """Return whether this person was erased at or after ``said``, the time of a message."""
+        """Return whether this person was erased at or after ``said``, the time of a message in
+        seconds since 1970."""
         if not self._marks:
             return False
         return said <= self._marks.get(self._digest(adapter, user_id), 0.0)

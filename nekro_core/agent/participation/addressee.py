@@ -31,7 +31,7 @@ _LEAST_AIM = 0.03
 """A person to whom a line goes with at most this probability is left out of `AimedLine.aims`."""
 AIMS = (*LINE_FEATURES, *PERSON_FEATURES)
 """The features of the first trees. These estimate, for each person, how likely the line goes to
-this person. For the lines before, they read what they estimated then."""
+this person. Some of their features are what they estimated for the earlier lines."""
 CONTINUES = (*LINE_FEATURES, "likeliest", "all together")
 """The features of the second trees. These estimate how likely the line continues what its speaker
 said before."""
@@ -45,7 +45,8 @@ class Reading:
     """The estimate for one line.
 
     Attributes:
-        likely: How likely the line goes to the listener, from 0 to 1.
+        likely: How likely the line goes to the listener of `AddresseeModel.add_line`, from 0 to 1;
+            0 if there was none.
         aims: For each person who spoke lately, how likely the line goes to this person.
         facts: The facts about earlier lines from which the estimate was made.
     """
@@ -98,7 +99,7 @@ class AddresseeModel:
         """Estimate how likely a line goes to ``listener``, and add the line to the conversation.
         Without a listener, only the line's aims are estimated.
 
-        If nobody else has spoken lately, the probability is 0.
+        If only the author of the line has spoken lately, the probability is 0.
         """
         facts = collect_facts(conversation, line)
         if not facts.nearby:

@@ -22,7 +22,7 @@ class SpokenLine:
 
     Attributes:
         speaker: The id of the person, or of the bot.
-        at: When it was written, in seconds.
+        at: When it was written, in seconds since 1970.
         text: What it says.
         named: The ids of the people that it names, mentions or replies to.
         first_named: The id of the person with whose name, mention or reply the line begins; empty
@@ -38,7 +38,7 @@ class SpokenLine:
 
 @dataclass(frozen=True, slots=True)
 class AimedLine:
-    """A line of the window. ``aims`` maps the id of each person to the probability, from 0 to 1,
+    """One of the newest lines. ``aims`` maps the id of each person to the probability, from 0 to 1,
     that the line goes to this person. People whose probability is nearly 0 are left out."""
 
     line: SpokenLine
@@ -67,11 +67,11 @@ class Conversation:
 
     def shared(self, some: frozenset[str], others: AbstractSet[str]) -> float:
         """Return how much two lines have in common: the sum of the rarities of the words that are
-        in both."""
+        in both. ``some`` and ``others`` are the words of the lines."""
         return math.fsum(self.rarities(some & others).values())
 
     def rarities(self, words: AbstractSet[str]) -> dict[str, float]:
-        """Return how rare each word is: the logarithm of the number of lines for each line that has
-        it."""
+        """Return how rare each word is: the logarithm of about N / n, where N is the number of
+        lines in which words are counted and n the number of those that have the word."""
         count, known = len(self._words) + 1, self._lines_with
         return {word: math.log(count / (known.get(word, 0) + 0.5)) for word in words}

@@ -9,17 +9,18 @@ NEARBY = 60
 """Number of lines. A person who wrote none of this many newest lines is not considered as the one
 to whom the next line goes."""
 FAR = 150
-"""An event that is not in the window counts as this many lines away."""
+"""An event that is in none of the kept lines (`conversation.WINDOW`) counts as this many lines
+away."""
 FAR_S = 7200.0
-"""An event that is not in the window counts as this many seconds away."""
+"""Such an event counts as this many seconds away."""
 _FADES_S = 240.0
-"""After this many seconds, the weight of an earlier line has fallen to 37 %: four minutes."""
+"""After this many seconds (four minutes), the weight of an earlier line has fallen to 37 %."""
 _AIMED = 0.3
 """Probability from which a line counts as a line to a person."""
 _LATEST = 3
 """Number of a person's newest lines whose words are compared with the new line."""
 _TURNS_S = 300.0
-"""Seconds: five minutes. Changes of turn between the speaker and a person are counted in them."""
+"""`PersonFacts.turns` counts only lines that are at most this many seconds old: five minutes."""
 
 
 @dataclass(slots=True)
@@ -28,6 +29,8 @@ class PersonFacts:
 
     A field ``..._ago`` counts the lines from an event to the new line. ``speaker_after...`` counts
     the speaker's lines after the event, and ``after_...`` counts the lines of this person.
+    ``to_...`` and ``from_...`` add up the probabilities with which this person's lines went to
+    somebody, or somebody's lines to this person; a line counts less the older it is.
     """
 
     last: AimedLine | None = None
@@ -69,9 +72,11 @@ class PersonFacts:
     stems: set[str] = field(default_factory=set)
     """The stems of the words of this person's lines."""
     turns: int = 0
-    """How often the turn went between the speaker and this person lately."""
+    """How often, in the last `_TURNS_S`, this person wrote one or more lines and then the speaker
+    did."""
     speaker_after_seen: int = 0
-    """How many lines the speaker wrote after the line of this person that was read last."""
+    """How many lines the speaker wrote after this person's line that was read last. The lines are
+    read from the newest to the oldest."""
     namings: int = 0
     """In how many lines this person named somebody."""
     commands: int = 0
@@ -80,7 +85,8 @@ class PersonFacts:
     question_ago: int = FAR
     speaker_after_question: int = 50
     others_after_question: float = 0.0
-    """How much others said to this person after the question."""
+    """How much others said to this person after the question: the sum, over the lines of others, of
+    the probability that the line goes to this person; a line counts less the older it is."""
     named_by_others: int = 0
     named_by_others_ago: int = FAR
     from_others: float = 0.0
@@ -192,7 +198,8 @@ def _add_other(facts: Facts, heard: AimedLine, ago: int, seconds: float, speaker
 def _add_names(
     facts: Facts, person: PersonFacts, said: SpokenLine, ago: int, seconds: float, speaker: str
 ) -> None:
-    """Note whom another person's line names."""
+    """Note whom another person's line names. The line was written ``ago`` lines and ``seconds``
+    before the speaker's line."""
     person.namings += 1
     if speaker in said.named:
         person.named_speaker += 1
@@ -213,7 +220,8 @@ def _add_names(
 def _add_aims(
     facts: Facts, person: PersonFacts, heard: AimedLine, ago: int, seconds: float, speaker: str
 ) -> None:
-    """Note to whom another person's line probably goes."""
+    """Note to whom another person's line probably goes. ``ago`` and ``seconds`` are as in
+    `_add_names`."""
     weight, own = math.exp(-seconds / _FADES_S), len(facts.own)
     for who, likely in heard.aims.items():
         if who != speaker:

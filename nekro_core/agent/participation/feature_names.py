@@ -1,5 +1,6 @@
 """The names of the numbers that the learnt trees read, in the order in which `features` computes
-them. `addressee.json` has them too, so a file that was learnt with others is refused."""
+them. `addressee.json` has these names too. So a file whose trees were learnt from other numbers is
+refused."""
 
 from nekro_core.agent.participation.line_text import TEXT_FEATURES
 

@@ -187,7 +187,7 @@ def person_numbers(
 
 def elsewhere_numbers(likely: Sequence[float], continues: float) -> list[list[float]]:
     """Compute the `ELSEWHERE_FEATURES` for each person nearby, from how likely the line goes to
-    each of them."""
+    each of them. ``continues`` is how likely the line continues what its speaker said before."""
     order = sorted(range(len(likely)), key=lambda at: -likely[at])
     rank = {at: float(place) for place, at in enumerate(order)}
     together, highest = sum(likely), _two_highest(likely)
@@ -198,8 +198,9 @@ def elsewhere_numbers(likely: Sequence[float], continues: float) -> list[list[fl
 
 
 def _shared(rarities: Mapping[str, float], words: AbstractSet[str]) -> float:
-    """Return the sum of the rarities of the words that are also in ``words``. It is the same for
-    each order of the words, which differs between two starts of the program."""
+    """Return the sum of the rarities of the words that are also in ``words``. The result does not
+    depend on the order in which the words are added. This order differs between two starts of the
+    program."""
     return math.fsum(rarities[each] for each in rarities.keys() & words)
 
 

@@ -33,6 +33,13 @@ class _FollowedChat:
     askers: dict[str, str] = field(default_factory=dict)
     """Maps the id of each run that sent a message to the id of the person whom its turn
     answered."""
+    lines_without_bot: int = NEARBY
+    """The number of lines since the newest line that the bot wrote or that names the bot. From
+    `NEARBY` on, the bot takes no part in the talk."""
+
+    def begin_anew(self) -> None:
+        """Forget all lines."""
+        self.conversation, self.lines_without_bot = Conversation(), NEARBY
 
 
 class FollowedChats:
@@ -74,6 +81,9 @@ class FollowedChats:
     ) -> None:
         """Read the records between the last record that was read and this record."""
         messages = self._store.messages
+        if chat.through and messages.comes_next(record.chat_key, chat.through, record.seq):
+            chat.through = record.seq
+            return
         if chat.through:
             records = await messages.after(record.chat_key, chat.through, _MOST_READ + 1)
             if len(records) > _MOST_READ:
@@ -85,7 +95,7 @@ class FollowedChats:
             if each.seq >= record.seq:
                 break
             if each.begins_anew:
-                chat.conversation = Conversation()
+                chat.begin_anew()
             line = self._line_of(chat, each, calls_bot)
             if line is not None:
                 self._hear(chat, line)
@@ -94,7 +104,7 @@ class FollowedChats:
         chat.through = record.seq
 
     async def _anew(self, chat: _FollowedChat, record: Record) -> list[Record]:
-        chat.conversation = Conversation()
+        chat.begin_anew()
         return await self._store.messages.newest(record.chat_key, WINDOW, before=record.seq)
 
     async def _find_askers(self, chat: _FollowedChat, records: Sequence[Record]) -> None:
@@ -123,9 +133,10 @@ class FollowedChats:
         return spoken_line(record, members=chat.members, asker=asker, calls_bot=called)
 
     def _hear(self, chat: _FollowedChat, line: SpokenLine) -> FollowVerdict:
-        conversation = chat.conversation
-        nearby = [*conversation.lines][-NEARBY:]
-        if not any(BOT in (each.line.speaker, *each.line.named) for each in nearby):
+        conversation, without_bot = chat.conversation, chat.lines_without_bot
+        with_bot = line.speaker == BOT or BOT in line.named
+        chat.lines_without_bot = 0 if with_bot else without_bot + 1
+        if without_bot >= NEARBY:
             # The bot takes no part in this talk, so there is nothing to estimate.
             conversation.add(AimedLine(line, dict.fromkeys(line.named, 1.0)))
             return FollowVerdict(goes_on=False)

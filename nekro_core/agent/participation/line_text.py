@@ -9,6 +9,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -136,7 +137,7 @@ TEXT_FEATURES = (
 """The names of `LineText.numbers`, in order."""
 
 _COMMANDS = 5
-"""The place of "command" among the flags of a line."""
+"""The index of the flag "begins like a command" in ``flags`` of `read_line`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,8 @@ def read_line(text: str) -> LineText:
     plain = unicodedata.normalize("NFKC", text[:_READ]).casefold()
     bare = _LINK.sub(" ", plain)
     known = _cues()
-    words, east = _WORD.findall(bare)[:_MOST_WORDS], "".join(_EAST.findall(bare))
+    words = _WORD.findall(bare)[:_MOST_WORDS]
+    east = "" if bare.isascii() else "".join(_EAST.findall(bare))
     begins: set[int] = set()
     has: set[int] = set()
     for at, word in enumerate(words):
@@ -200,7 +202,6 @@ def read_line(text: str) -> LineText:
         not words and not east,
         _SMILE.search(bare) is not None,
     )
-    cues_count = len(CUE_NAMES)
     return LineText(
         words=frozenset(
             (*(each for each in words if each not in _COMMON and len(each) > 1), *pairs)
@@ -213,8 +214,8 @@ def read_line(text: str) -> LineText:
             float(asks),
             float(min(len(text), _READ)),
             len(words) + len(east) / 2,
-            *(float(cue in begins) for cue in range(cues_count)),
-            *(float(cue in has) for cue in range(cues_count)),
+            *_flags_of(begins),
+            *_flags_of(has),
             *map(float, flags),
         ),
         commands=flags[_COMMANDS],
@@ -222,6 +223,16 @@ def read_line(text: str) -> LineText:
             f"{each[:_STEM]}~" for each in words if len(each) >= _STEM and each not in _COMMON
         ),
     )
+
+
+_NO_CUES = (0.0,) * len(CUE_NAMES)
+
+
+def _flags_of(cues: AbstractSet[int]) -> tuple[float, ...]:
+    """Return 1 for each kind of cue that is among ``cues``, and 0 for the others."""
+    if not cues:
+        return _NO_CUES  # Most lines have none.
+    return tuple(float(cue in cues) for cue in range(len(CUE_NAMES)))
 
 
 @dataclass(frozen=True, slots=True)

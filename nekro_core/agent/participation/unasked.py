@@ -1,5 +1,5 @@
-"""Decides whether the bot speaks unasked in a lively group. The cheap checks come first. The last
-check asks a quick model."""
+"""Decides whether the bot speaks unasked in a *lively* group, which is a group with the setting
+`Participation.LIVELY`. The cheap checks come first. The last check asks a quick model."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -134,6 +134,7 @@ def in_quiet_hours(now: time, begin: str, end: str) -> bool:
 
 
 def share_of_bot(records: Sequence[Record], count: int) -> float:
-    """Return the share of the bot, from 0 to 1, in the newest messages of people and the bot."""
+    """Return the share of the bot, from 0 to 1, in the newest ``count`` messages of people and the
+    bot."""
     spoken = [each.author for each in records if each.author is not Author.SYSTEM][-count:]
     return spoken.count(Author.BOT) / len(spoken) if spoken else 0.0

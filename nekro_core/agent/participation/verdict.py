@@ -58,7 +58,8 @@ class FollowVerdict:
 
 
 def verdict_of(reading: Reading, line: SpokenLine, threshold: float) -> FollowVerdict:
-    """Decide about a line of a person from the estimate for this line."""
+    """Decide from the estimate for a person's line whether the line goes on talking to the bot.
+    ``threshold`` is the least probability at which it does."""
     if line.named - {BOT}:
         return FollowVerdict(goes_on=False, likely=reading.likely, signs=(TalkSign.NAMES_OTHER,))
     if BOT not in reading.facts.nearby:

@@ -35,7 +35,7 @@ class SandboxFacts:
         python: The version of Python, for example ``3.11``; empty if not known.
         packages: The packages besides the standard library, the best known first; None if not
             known.
-        seconds: The time limit of the code of one reply.
+        seconds: The time limit of the code of one reply, in seconds.
         network: Whether the box may reach any address.
     """
 

@@ -1,5 +1,5 @@
-"""Restricts the numbers in a small model's calls to numbers that the question contains, for the
-parameters for which the worked examples show that.
+"""Restricts the numbers in a small model's calls to numbers that the question contains. This
+applies to the parameters whose numbers in the worked examples also come from the questions.
 
 For example, in each worked example that draws a chart, the question contains all values of the
 chart. So a small model may write only values from the question, and cannot draw a chart if the

@@ -126,8 +126,8 @@ _NAMED = 40
 
 class ToolDiscovery:
     """The tool search of a bot. For each chat it remembers at most ``most_found`` tools or sleeping
-    plugins. With a ``store`` it still knows them after a restart. Without ``nearness`` it compares
-    only words."""
+    plugins. With a ``store`` it still knows them after a restart. ``nearness`` compares the meaning
+    of texts; without it, the search compares only words."""
 
     def __init__(
         self,
@@ -153,7 +153,8 @@ class ToolDiscovery:
 
     def found(self, chat_key: ChatKey, tools: ToolSet) -> tuple[NamedTool, ...]:
         """Return the tools that were found in this chat and still exist, the tool found longest ago
-        first. For a sleeping plugin that was found, all its tools are returned."""
+        first. For a sleeping plugin that was found, all its tools are returned. If all of them
+        together are longer than `_FOUND_CHARS`, those found longest ago are left out."""
         keys = self._found.of(chat_key)
         if not keys:
             return ()

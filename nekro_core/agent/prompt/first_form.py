@@ -51,7 +51,7 @@ def first_form(
     record: Record, zone: tzinfo | None, limit: int, mark: int, own: Collection[str]
 ) -> str:
     """Write a record in the first form. ``mark`` is 1 for a record to answer, 2 for one that
-    another turn answered."""
+    another turn will answer."""
     return "\n".join(_lines(record, zone, limit, _MARKS.get(mark, ""), own))
 
 

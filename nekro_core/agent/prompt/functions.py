@@ -17,7 +17,8 @@ _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def tools_text(tools: ToolSet) -> str:
-    """Return the outlines of the visible tools."""
+    """Return the outlines of the visible tools. An outline is a short form of a stub
+    (`nekro_core.tools.stub.outline`)."""
     visible = (each for each in tools.named if each.tool.visibility is Visibility.VISIBLE)
     return "\n".join(map(tool_outline, visible))
 
@@ -41,7 +42,7 @@ def tool_text(named: NamedTool) -> str:
 @dataclass(frozen=True, slots=True)
 class FunctionSet:
     """The functions of a set's tools. ``offered`` are those that the model is shown. ``names`` maps
-    the name of every function to its tool. It has deferred tools too, because a call of a deferred
+    the name of every function to its tool. It includes deferred tools, because a call of a deferred
     tool is carried out even if the model did not search for the tool. ``tokens`` estimates the size
     of the offered functions."""
 

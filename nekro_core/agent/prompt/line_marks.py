@@ -1,4 +1,5 @@
-"""Finds the marks of the records that a prompt shows. Marks say how a record's lines are written.
+"""Finds the marks of the records that a prompt shows (the prompt's *window*). Marks say how a
+record's lines are written.
 
 For example, the lines of a record are different if the record is the first of its day, the first of
 its author, a question to answer, or a reply to another record in the prompt. All marks of a record
@@ -13,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
+from operator import is_
 
 from nekro_core.chat import Author, Mention, Record, Reply
 from nekro_core.store.decisions import DecisionReason
@@ -38,7 +40,12 @@ _WHY_BIT, _WHY_MASK = 6, 31
 _REPLY_BIT = 11
 _SAME_TIME_S = 180.0
 """Seconds. A record's time is left out if less than this has passed since the last time that was
-shown: a time costs four tokens, a third of a header, and three minutes matter little."""
+shown. A time costs four tokens. This is a third of the tokens of all that stands before a message's
+text. An inaccuracy of three minutes does not matter."""
+_UNSETTLED = 16
+"""This many of the newest records of a window are marked anew in each prompt, because these
+records may still change: a message that the bot has just sent gets its id and its final state
+later. For older records the marks of the previous prompt are used."""
 _MOST_BACK = 1 << 40
 """Upper limit of `LineMarks.replies_to`, so that all marks fit into 53 bits. Real distances are far
 smaller. A reply to a record that is further back is not shown as a reply."""
@@ -80,7 +87,7 @@ class LineMarks:
 
     @classmethod
     def of_number(cls, number: int) -> "LineMarks":
-        """Return the marks that `number` has packed into a number."""
+        """Unpack a number that the method `LineMarks.number` returned."""
         return cls(
             task=task_of(number),
             why=number >> _WHY_BIT & _WHY_MASK,
@@ -93,7 +100,8 @@ class LineMarks:
 
 
 def task_of(number: int) -> int:
-    """Return `LineMarks.task` of a stored number. All forms of lines store ``task`` alike."""
+    """Return `LineMarks.task` of a stored number. Earlier versions of the bot packed the other
+    marks differently, but ``task`` is in the same two bits in all versions."""
     return number & _TASK
 
 
@@ -122,20 +130,66 @@ def window_marks(
     seen = _Seen(zone, frozenset(own))
     for record in before:
         seen.number_of(record)
-    marks = []
-    for record in records:
-        task = ANSWER if record.seq in unanswered else ANSWER_LATER * (record.seq in waiting)
-        why = WHY.get((reasons or {}).get(record.seq, ""), 0) if task == ANSWER else 0
-        marks.append(seen.number_of(record) | task | why << _WHY_BIT)
+    numbers = [seen.number_of(record) for record in records]
+    return with_tasks(records, numbers, unanswered=unanswered, waiting=waiting, reasons=reasons)
+
+
+def with_tasks(
+    records: Sequence[Record],
+    numbers: Sequence[int],
+    *,
+    unanswered: Collection[int],
+    waiting: Collection[int],
+    reasons: Mapping[int, str] | None,
+) -> list[int]:
+    """Add ``task`` and ``why`` to the marks of records. The arguments are those of
+    `window_marks`."""
+    marks = [*numbers]
+    if not unanswered and not waiting:
+        return marks
+    for place, record in enumerate(records):
+        if record.seq in unanswered:
+            why = WHY.get((reasons or {}).get(record.seq, ""), 0)
+            marks[place] |= ANSWER | why << _WHY_BIT
+        elif record.seq in waiting:
+            marks[place] |= ANSWER_LATER
     return marks
+
+
+class MarkedRecords:
+    """The marks of a window's records, without ``task`` and ``why``. The marks of the next window
+    are found from them: only new records are marked, as long as the windows begin with the same
+    records."""
+
+    def __init__(self, zone: tzinfo | None, own: Collection[str]) -> None:
+        self.numbers: list[int] = []
+        """The marks of each record."""
+        self._seen = _Seen(zone, frozenset(own))
+        self._settled: Sequence[Record] = ()
+
+    def next(self, records: Sequence[Record]) -> "MarkedRecords":
+        """Mark the records of the chat's next window, which has the same zone and accounts."""
+        found = MarkedRecords(self._seen.zone, self._seen.own)
+        count = len(self._settled)
+        if len(records) >= count and all(map(is_, self._settled, records)):
+            found._seen = self._seen.copy()
+            found.numbers = self.numbers[:count]
+        else:
+            count = 0
+        settled = max(len(records) - _UNSETTLED, count)
+        found._settled = records[:settled]
+        found.numbers += [found._seen.number_of(each) for each in records[count:settled]]
+        newest = found._seen.copy()
+        found.numbers += [newest.number_of(each) for each in records[settled:]]
+        return found
 
 
 class _Seen:
     """What the records of a window have shown so far."""
 
     def __init__(self, zone: tzinfo | None, own: frozenset[str]) -> None:
-        self._zone = zone
-        self._own = own
+        self.zone = zone
+        self.own = own
         self._dated: date | None = None
         self._day_ends = 0.0
         """The end of the day ``_dated``, in seconds since 1970. If summer time begins or ends on
@@ -145,6 +199,18 @@ class _Seen:
         self._ids_of: defaultdict[str, set[str]] = defaultdict(set)
         self._known: set[str] = set()
         self._seqs: dict[str, int] = {}
+
+    def copy(self) -> "_Seen":
+        """Return a copy, to which records can be added."""
+        copy = _Seen(self.zone, self.own)
+        copy._dated, copy._day_ends, copy._shown_time = (
+            self._dated,
+            self._day_ends,
+            self._shown_time,
+        )
+        copy._people, copy._known, copy._seqs = {*self._people}, {*self._known}, {**self._seqs}
+        copy._ids_of.update({name: {*ids} for name, ids in self._ids_of.items()})
+        return copy
 
     def number_of(self, record: Record) -> int:
         """Return the number of the next record's marks, without ``task`` and ``why``. For speed, no
@@ -163,7 +229,7 @@ class _Seen:
         soon = self._dated and 0 <= record.time - self._shown_time < _SAME_TIME_S
         if soon and record.time < self._day_ends:
             return 0
-        day = datetime.fromtimestamp(record.time, self._zone)
+        day = datetime.fromtimestamp(record.time, self.zone)
         dated = day.date() != self._dated
         self._dated, self._shown_time = day.date(), record.time
         left = timedelta(days=1) - timedelta(
@@ -186,7 +252,7 @@ class _Seen:
         strangers = {
             part.user_id
             for part in record.segments
-            if isinstance(part, Mention) and part.name and part.user_id not in self._own
+            if isinstance(part, Mention) and part.name and part.user_id not in self.own
         } - self._known
         self._known |= strangers
         return bool(strangers)

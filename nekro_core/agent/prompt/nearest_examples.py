@@ -33,8 +33,8 @@ _SAME_SIGNS = str.maketrans("×÷", "*/")
 _DIGITS = re.compile(r"\d+")
 _NUMBER = "0"
 _MANY_NUMBERS = 3
-"""A question with at least this many numbers gets a feature for that, because it is usually about a
-chart or a sum."""
+"""A question with at least this many numbers counts as having one more word, which all such
+questions share, because it is usually about a chart or a sum."""
 _ROOT = 4
 """Two words that begin with the same letters, this many, count as related, such as talked and
 talking, but also summer and summary."""
@@ -50,8 +50,8 @@ can be about any function, too."""
 _VOTERS = 8
 """Number of the most similar examples that vote for their function."""
 _GUESS_SHARE = 0.7
-"""Weight of the scores of `function_scores` against the votes of the similar examples, which have
-the weight 1."""
+"""Weight of the scores of `function_scores`, which estimate from all words of the question which
+functions it can mean. The votes of the similar examples have the weight 1."""
 _GUESS_SPREAD = 4.0
 """The scores of `function_scores` are divided by this number. They add up the words as if these
 were independent of each other, which neighbouring words are not. So the scores differ more than

@@ -65,7 +65,11 @@ def opening_message(
     sources.add_records(shown)
     text = [*memory, ""] if memory else []
     parts: list[Part] = []
+    more = {*view.ran, *captions, *pictures}
     for each in shown:
+        if each.seq not in more:
+            text.append(each.line)
+            continue
         if block := view.ran.get(each.seq):
             text.append(block)
             sources.add_text("ran", block)
@@ -145,6 +149,8 @@ def _history(
     while True:
         lines = shown_records(view, past, marks, limit)
         costs = [_cost(each, view) for each in lines]
+        if sum(costs) <= room:
+            return lines
         newest_first = range(len(lines) - 1, -1, -1)
         must = {i for i in newest_first if past[i].seq in view.unanswered} or {len(lines) - 1}
         left = room - sum(costs[i] for i in must if i >= 0)
@@ -170,7 +176,7 @@ def _history(
 
 def _cost(shown: ShownRecord, view: PromptView) -> int:
     block = view.ran.get(shown.seq, "")
-    return estimate_tokens(shown.line) + 1 + (estimate_tokens(block) + 1 if block else 0)
+    return shown.tokens + 1 + (estimate_tokens(block) + 1 if block else 0)
 
 
 def _chosen_pictures(
@@ -185,7 +191,9 @@ def _chosen_pictures(
     """
     if not view.vision:
         return {}, ""
-    found = [(record, *each) for record in past for each in _pictures_of(record)]
+    # The types are looked at first, because the history can have hundreds of records.
+    with_pictures = [record for record in past if Image in map(type, record.segments)]
+    found = [(record, *each) for record in with_pictures for each in _pictures_of(record)]
     if not found:
         return {}, ""
     most, half = settings.images, max(settings.images // 2, 1)

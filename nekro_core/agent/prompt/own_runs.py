@@ -4,6 +4,7 @@ did you compute that?". The message that the code sent does not contain the answ
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from nekro_core.agent.prompt.quoting import quote_lines
@@ -19,9 +20,9 @@ _RUNS = 3
 _FILES = 8
 """Maximum number of file names that are added because the cut removed them from the code."""
 _TURNS = 4
-"""Number of turns whose runs are shown when the window of the history moves. Until the window moves
-again, turns are only added: removing a turn would change the prompt in the middle, and a provider's
-cache would be lost."""
+"""Number of turns whose runs are shown when the window of the history (the records that prompts
+show) moves. Until the window moves again, turns are only added: removing a turn would change the
+prompt in the middle, and a provider's cache would be lost."""
 _PARSED = 20_000
 """Characters. Longer code is not parsed to find out whether it only sends words. It is shown."""
 _REMEMBERED = 400
@@ -31,15 +32,29 @@ _FILE = re.compile(r"""["']((?:[\w.-]+/|/)*[\w-][\w.-]*\.[A-Za-z]\w{0,4})["']"""
 _SENDS = ("send_channel_message",)
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenTurn:
+    """The lines about the code of one turn; empty if the turn's code only sent words. ``run_ids``
+    are the turn's runs."""
+
+    run_ids: tuple[str, ...]
+    lines: str
+
+
+def write_turn(runs: Sequence[RunRecord]) -> WrittenTurn:
+    """Write the lines about the runs of one turn."""
+    return WrittenTurn(tuple(run.run_id for run in runs), run_lines(runs))
+
+
 def runs_before(
-    records: Sequence[Record], turns: Sequence[Sequence[RunRecord]], *, moved: int
+    records: Sequence[Record], turns: Sequence[WrittenTurn], *, moved: int
 ) -> Mapping[int, str]:
     """Return lines about the runs of earlier turns. The key is the number of the record before
     which the lines are shown. This record is the first message of the turn.
 
     Args:
         records: The window of the history.
-        turns: The runs of each turn that sent a message of the window.
+        turns: The lines of each turn that sent a message of the window.
         moved: The number of the newest record when the window last moved. Of the turns that sent
             messages up to this record, only the last four are shown.
     """
@@ -48,11 +63,9 @@ def runs_before(
         if record.author is Author.BOT and record.run_id and not record.recalled:
             first.setdefault(record.run_id, record.seq)
     blocks: dict[int, str] = {}
-    for runs in turns:
-        seqs = [first[run.run_id] for run in runs if run.run_id in first]
-        block = run_lines(runs)
-        if seqs and block:
-            blocks[min(seqs)] = block
+    for turn in turns:
+        if turn.lines and (seqs := [first[each] for each in turn.run_ids if each in first]):
+            blocks[min(seqs)] = turn.lines
     kept = sorted(seq for seq in blocks if seq <= moved)[-_TURNS:]
     return {seq: block for seq, block in sorted(blocks.items()) if seq > moved or seq in kept}
 

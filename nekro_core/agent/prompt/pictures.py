@@ -1,6 +1,7 @@
 """Shrinks and re-encodes received pictures for models that accept pictures."""
 
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from anyio import Lock
@@ -14,9 +15,17 @@ _MOST_CACHED = 16  # maximum number of pictures; each has a few hundred kB
 
 
 class PromptPictures:
-    """Shrinks and re-encodes pictures. Caches the 16 pictures used last."""
+    """Shrinks and re-encodes pictures. Caches the 16 pictures used last. ``bring`` copies a
+    received picture to this machine, if another process has received it."""
 
-    def __init__(self, converter: MediaConverter, *, longer_side: int) -> None:
+    def __init__(
+        self,
+        converter: MediaConverter,
+        *,
+        longer_side: int,
+        bring: Callable[[str], Awaitable[None]] | None = None,
+    ) -> None:
+        self._bring = bring
         self._converter = converter
         self._longer_side = longer_side
         self._cache: OrderedDict[str, ImagePart | None] = OrderedDict()
@@ -34,6 +43,8 @@ class PromptPictures:
             return self._cache[path]
 
     async def _convert(self, path: Path) -> ImagePart | None:
+        if self._bring is not None:
+            await self._bring(str(path))
         try:
             picture = await self._converter.picture_to_show(path, longer_side=self._longer_side)
         except (MediaError, OSError) as error:

@@ -1,4 +1,5 @@
-"""Marks quoted text in a prompt, so that it cannot look like a line of the program.
+"""Marks quoted text in a prompt, so that it cannot look like a *line of the program*: a line that
+the bot's own code wrote.
 
 The program's lines begin with a word in brackets (`OWN_MARKS`), with a message's number (``#311``),
 or with ``+``. Each line of quoted text begins with the mark ``>``. Quoted text is cut first and

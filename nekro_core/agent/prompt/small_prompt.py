@@ -1,4 +1,5 @@
-"""Writes the short prompt for a small model: stubs, worked examples, the last exchanges, and the
+"""Writes the short prompt for a small model: stubs (each has the signature of a function and one
+sentence), worked examples, the last exchanges (each is a message and the bot's answer), and the
 question.
 
 A model of half a billion parameters does not follow instructions; it continues patterns. So the
@@ -50,7 +51,7 @@ NEAREST_EXAMPLES = 4
 BRIEF_EXAMPLES = 6
 """Number of examples in a brief prompt, which has about 250 tokens in total."""
 BRIEF_KEY = "brief"
-"""The cache key of brief prompts."""
+"""The cache key of brief prompts. The key of other prompts is their language."""
 MAX_EXCHANGES = 5
 """Maximum number of past exchanges in a prompt. With more, a small model tends to repeat itself."""
 ANCHOR_EVERY = 3
@@ -65,7 +66,8 @@ MAX_MORE = 600
 """Maximum number of characters for the names of the plugins whose functions must be searched
 for."""
 MAX_ROW = 3
-"""Maximum number of consecutive messages of one person that are joined into one."""
+"""Maximum number of consecutive messages of one person that are joined into one. Of more, only the
+newest are used."""
 
 _FIRST_LANGUAGE = "en"
 _LANGUAGES = (_FIRST_LANGUAGE, "zh", "ja")

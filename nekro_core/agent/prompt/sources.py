@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 OWN = "own"
 """The program wrote the text. It is stored as it is, because it is short. Its only words of people
-are names, which are redacted when a person is erased."""
+are the name of the group or channel. When a person is erased, their id is replaced in it."""
 SHARED = "shared"
 """Operators and authors of plugins wrote the text. It is stored once for all chats."""
 CHAT = "chat"
@@ -23,12 +23,13 @@ CHAT = "chat"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRecord:
     """The lines of a record. ``limit`` is the maximum number of characters of a message. ``mark``
-    is the number of its `LineMarks`."""
+    is the number of its `LineMarks`. ``tokens`` are the estimated tokens of the lines."""
 
     seq: int
     line: str
     limit: int
     mark: int
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,18 +22,16 @@ _ARRIVED = 40
 def shown_records(
     view: PromptView, records: Sequence[Record], marks: Sequence[int], limit: int
 ) -> list[ShownRecord]:
-    """Return the lines of records with these marks. ``limit`` is the maximum number of characters
-    of one message."""
+    """Write the lines of each record as its mark says. ``marks`` has one mark for each record.
+    ``limit`` is the maximum number of characters of one message."""
     own = frozenset(view.own_accounts)
     lines = []
     for record, mark in zip(records, marks, strict=True):
         line = view.written.get(record.seq)
         if line is None or line.mark != mark or line.limit != limit:
+            text = record_lines(record, view.zone, limit, mark, own)
             line = ShownRecord(
-                seq=record.seq,
-                line=record_lines(record, view.zone, limit, mark, own),
-                limit=limit,
-                mark=mark,
+                seq=record.seq, line=text, limit=limit, mark=mark, tokens=estimate_tokens(text)
             )
         lines.append(line)
     return lines
@@ -55,7 +53,9 @@ def step_messages(
         step = view.steps[position]
         before = [r for r in view.shown if r.seq <= step.through_seq]
         arrived = [r for r in view.shown if step.through_seq < r.seq <= ends[position]]
-        arrived = [r for r in arrived if r.author is not Author.BOT]
+        # Messages of the bot that belong to no run are left out. Those of an earlier turn stay: in
+        # a cluster, such a message can get its final number while this turn runs.
+        arrived = [r for r in arrived if r.author is not Author.BOT or r.run_id]
         lines = _arrived(arrived, before, view, settings.message_chars)
         short = False
         shown = _shown_step(step, lines, settings.observation_chars, short=short)
@@ -137,7 +137,7 @@ def _with_words_marked(each: CallAnswer, limit: int) -> list[Part]:
 
 def _answer(each: CallAnswer) -> PromptLines:
     """Return the answer to a call as quoted text. If the call failed, the first line is not quoted,
-    because the program wrote it."""
+    because the bot itself wrote it, and not the tool."""
     if not each.failed:
         return PromptLines((QuotedText(each.text),))
     head, _, rest = each.text.partition("\n")

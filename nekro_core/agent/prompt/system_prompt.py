@@ -127,7 +127,7 @@ def _joined(
         sections.append(("chat", place.text()))
     sections += [(kind, escape_own_marks(text.strip())) for kind, text in others]
     for kind, text in sections:
-        # The section "chat" belongs to one chat and contains the chat's name, so it must be
-        # redacted when a person is erased. All other sections are the same for many chats.
+        # The section "chat" belongs to one chat and contains the chat's key and name. When a person
+        # is erased, their id is replaced in it. All other sections are the same for many chats.
         sources.add_text(kind, text, scope=OWN if kind == "chat" else SHARED)
     return "\n\n".join(text for _, text in sections if text)

@@ -1,4 +1,5 @@
-"""Writes a chat's history as text. Chat members cannot forge a line of the program in it.
+"""Writes a chat's history as text. Chat members cannot write anything that looks like a *line of
+the program*, which is a line that the bot's own code wrote.
 
 There are three kinds of lines. Their beginnings distinguish them::
 
@@ -54,7 +55,7 @@ _ATTACHED = 30  # maximum lines for the attachments of one message
 _LOOK = 700
 """Maximum number of characters of each line about the content of a file."""
 _FORWARDED = 20  # maximum messages of a bundle that are shown
-_FACE = 40  # maximum characters of a face's name
+_FACE = 40  # maximum characters of the name of an emoji or sticker between the words
 LINE_END = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 # Control characters, direction marks and zero-width characters. The two zero-width joiners are not
 # among them, because some scripts and emoji need them.
@@ -96,8 +97,8 @@ def json_quoted(text: str, limit: int = _QUOTED) -> str:
 
 def shortened(text: str, limit: int, mark: str = "", *, missing: int = 0) -> str:
     """Shorten a text to about ``limit`` characters. The middle of a longer text is replaced with
-    the number of characters left out. ``missing`` is the number of characters that were already
-    removed from the middle."""
+    ``mark``, or if there is none, with the number of characters left out. ``missing`` is the number
+    of characters that were already removed from the middle."""
     if len(text) <= limit:
         return text
     head = limit * 2 // 3
@@ -107,9 +108,9 @@ def shortened(text: str, limit: int, mark: str = "", *, missing: int = 0) -> str
 
 
 def visible_excerpt(text: str, limit: int, mark: str = "") -> str:
-    """Apply `escape_invisible`, then `shortened`, to text that will be marked afterwards. Of a very
-    long text, most of the middle is removed before the escaping: escaping a million zero-width
-    characters took 4 s and blocked all chats."""
+    """Apply `escape_invisible`, then `shortened`, to text that has no marks (such as ``>``) or
+    quotes yet. Of a very long text, most of the middle is removed before the escaping: escaping a
+    million zero-width characters took 4 s and blocked all chats."""
     missing = max(len(text) - 4 * limit, 0)
     if missing:
         text = text[: 2 * limit] + text[-2 * limit :]
@@ -123,7 +124,7 @@ def box_path(media: Media) -> str:
 
 
 def media_of(record: Record) -> list[Media]:
-    """Return the media of a record that the bot has stored."""
+    """Return those media of a record of which the bot has a copy, in the record's order."""
     return [
         segment.media
         for segment in record.segments

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
+from operator import is_
 
 from nekro_core.agent.prompt.line_marks import window_marks
 from nekro_core.agent.prompt.memory_sections import NO_SECTIONS, MemorySections
@@ -61,11 +62,17 @@ class PromptView:
             shown.
         written: Lines of records that were written already, by sequence number. They are used
             where the record's mark and limit are the same.
+        marks: The marks of ``records``; empty if they were not found yet.
         vision: Whether the model sees pictures.
         captions: If the model does not see pictures: maps the paths of media to descriptions by
             another model.
         memory: The sections from memory, which are shown before the history.
         injections: The keys of plugins, each with the text that the plugin adds after the history.
+        steps: The finished steps of the turn, in order.
+        own_accounts: The platform's ids of the bot's accounts.
+        now: The present time, in seconds since 1970.
+        zone: The time zone of the times in the prompt; None for the machine's.
+        asker: The person whom the turn answers; without an id if a system line woke the turn.
     """
 
     chat_key: ChatKey
@@ -83,6 +90,7 @@ class PromptView:
     reasons: Mapping[int, str] = field(default_factory=dict)
     ran: Mapping[int, str] = field(default_factory=dict)
     written: Mapping[int, ShownRecord] = field(default_factory=dict)
+    marks: Sequence[int] = ()
     vision: bool = False
     captions: Mapping[str, str] = field(default_factory=dict)
     memory: MemorySections = NO_SECTIONS
@@ -90,8 +98,8 @@ class PromptView:
 
     @property
     def shown(self) -> list[Record]:
-        """The records that the prompt may show. Recalled records are left out, and messages of this
-        turn too, because the reports show them."""
+        """The records that the prompt may show, oldest first. Recalled records are left out. The
+        bot's messages of this turn are left out too, because the reports on its steps show them."""
         return [
             record
             for record in self.records
@@ -101,6 +109,9 @@ class PromptView:
 
     def marks_of(self, records: Sequence[Record], before: Sequence[Record] = ()) -> list[int]:
         """Return the marks of records that are shown after ``before``."""
+        same = len(records) == len(self.records) and all(map(is_, records, self.records))
+        if same and self.marks and not before:
+            return [*self.marks]
         return window_marks(
             records,
             zone=self.zone,

@@ -90,7 +90,7 @@ class RecordedCalls:
 
     def _take(self, tool: Tool, given: str) -> tuple[Outcome, bool] | None:
         """Return the recorded outcome of a call with these arguments, and whether the call sent a
-        message."""
+        message. Return None if there is no such call or its result was not recorded."""
         wanted = _normal(tool, given)
         equal = [
             each

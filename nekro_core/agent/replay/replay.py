@@ -82,7 +82,7 @@ class ReplayResult:
         calls: The calls of the repeated turn, and how each was answered.
         sends: The messages that the repeated turn would have sent.
         usage: The requests, tokens and cost of the repeated turn.
-        seconds: How long the repeated turn took.
+        seconds: How long the repeated turn took, in seconds.
         notes: What could not be repeated as in the original turn.
     """
 

@@ -64,7 +64,8 @@ class Backlog:
         return self.fresh.pop(0) if self.fresh else None
 
     def arrival(self, record: Record) -> float | None:
-        """Return when a pending record arrived, on the session's clock."""
+        """Return when a pending record arrived, on the session's clock; None if it is not
+        pending."""
         return next((each.at for each in self.pending if each.record.seq == record.seq), None)
 
     def add_pending(self, message: PendingMessage) -> list[Record]:
@@ -89,10 +90,11 @@ class Backlog:
         self._recalled.clear()
 
     def clear_before(self, seq: int) -> list[Record]:
-        """Drop the pending messages before this record. Returns the dropped messages that asked for
-        an answer."""
-        dropped = [each.record for each in self.pending if each.record.seq < seq]
+        """Drop the messages before this record. Returns the dropped messages that asked for an
+        answer."""
+        dropped = [record for record in self.waiting() if record.seq < seq]
         self.pending = [each for each in self.pending if each.record.seq >= seq]
+        self.fresh = [each for each in self.fresh if each.record.seq >= seq]
         return [record for record in dropped if self._asks(record)]
 
     def newest(self) -> int:
@@ -114,8 +116,12 @@ class Backlog:
             ),
             waiting=frozenset(
                 each.seq for each in records if each.seq in others and self._asks(each)
-            ),
-            hidden=frozenset(each.seq for each in records if each.seq in self.hidden),
+            )
+            if others
+            else frozenset(),
+            hidden=frozenset(each.seq for each in records if each.seq in self.hidden)
+            if self.hidden
+            else frozenset(),
             unheard=frozenset(each.record.seq for each in self.fresh),
         )
 

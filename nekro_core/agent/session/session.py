@@ -8,6 +8,7 @@ person's rights.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -17,6 +18,8 @@ from loguru import logger
 from nekro_core.agent.participation.followed_chats import FollowedChats
 from nekro_core.agent.participation.verdict import FollowVerdict, TalkSign
 from nekro_core.agent.session.backlog import Backlog
+from nekro_core.agent.session.given_records import GivenRecords
+from nekro_core.agent.session.record_takes import GIVEN_UP, RecordTakes, SuspectGate
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.trigger import (
     TIMER_S,
@@ -36,7 +39,7 @@ from nekro_core.agent.session.turn_decisions import (
 from nekro_core.agent.session.turn_runner import STORE_PAUSE_S, TurnRunner, TurnSlots
 from nekro_core.agent.session.unasked_turns import UnaskedTurns
 from nekro_core.agent.turn.already_sent import was_answered
-from nekro_core.agent.turn.context import TurnRequest
+from nekro_core.agent.turn.context import HistoryMarks, TurnRequest
 from nekro_core.agent.turn.new_lines import NewLines
 from nekro_core.agent.turn.prepared_step import PreparedTurn, prepare_turn
 from nekro_core.agent.turn.recorder import CUT_OFF, TurnRecorder
@@ -74,6 +77,9 @@ would be resumed again and again."""
 _MOST_CUT_RUNS = 5
 """A turn is given up if this many of its runs were cut off by the end of the process, because the
 runs may have killed the process. A turn whose process ended before any code ran is resumed."""
+_SUSPECT_S = 0.05
+"""Pause in seconds between two looks whether an earlier suspect of this chat was answered. A
+suspect is a record that may have ended the processes of earlier owners (`SuspectGate`)."""
 _SUSPECT_CUT_RUNS = 2
 """A turn with at least this many cut-off runs is resumed only while no other such turn runs."""
 
@@ -90,10 +96,24 @@ class Session:
         cooldown: Cooldown,
         followed_chats: FollowedChats,
         unasked: UnaskedTurns,
+        given: Callable[[], GivenRecords | None] = lambda: None,
+        suspects: SuspectGate | None = None,
     ) -> None:
+        """``given`` returns which records of the chat were given to this session, if the chat's
+        records come from the log of a partition. ``suspects`` is shared by all sessions of the
+        process."""
         self.chat_key = chat_key
         self._followed_chats = followed_chats
         self._unasked = unasked
+        self._given = given
+        self._suspects = suspects or SuspectGate()
+        self._suspect = 0
+        """The record for which this session has last entered ``_suspects``."""
+        self._hearing: Record | None = None
+        """The record that plugins' hooks handle now, or whose turn is resumed. No list of the
+        backlog has it."""
+        self._recorder: tuple[int, TurnRecorder] | None = None
+        """The record that woke the latest turn, and the turn's recorder."""
         self._services = services
         self._cooldown = cooldown
         self._backlog = Backlog(self._asks)
@@ -103,7 +123,7 @@ class Session:
         self._prepared: PreparedTurn | None = None
         self._news = anyio.Event()
         self._listening = False
-        self._hooked_seq = self._noted_seq = 0
+        self._hooked_seq = self._noted_seq = self._reset_seq = 0
         self._expected: set[int] = set()
         self._turn_tasks: TaskGroup | None = None
         """The tasks of the running turn."""
@@ -114,12 +134,13 @@ class Session:
         return self._turns.working
 
     async def wait_until_idle(self) -> None:
-        """Wait until no turn runs."""
+        """Wait until no turn runs or waits for a slot."""
         await self._turns.wait_until_idle()
 
     @property
     def at_work(self) -> bool:
-        """Whether the session is busy: plugins' hooks handle a message, or a turn runs."""
+        """Whether the session is busy: a message waits for the plugins' hooks or is handled by
+        them, or a turn runs or waits for a slot."""
         return self.working or self._listening or bool(self._backlog.fresh)
 
     @property
@@ -127,6 +148,22 @@ class Session:
         """Whether the session can be removed. While plugins' hooks handle a message, no list of the
         backlog contains the message, so ``_listening`` is asked too."""
         return not (self.working or self._listening or self._backlog or self._interrupted)
+
+    @property
+    def held(self) -> Sequence[Record]:
+        """The waiting records, the one that plugins' hooks handle, and the one that woke the
+        running turn."""
+        now = (self._hearing, self._turns.trigger_record)
+        return [*self._backlog.waiting(), *(each for each in now if each is not None)]
+
+    def has_in_hand(self, seq: int) -> bool:
+        """Return whether this session works on a record or will work on it, and the rows of a turn
+        do not say so yet."""
+        if self._recorder is not None:
+            woken_by, recorder = self._recorder
+            if woken_by == seq and recorder.has_asked:
+                return False
+        return seq in self._expected or any(each.seq == seq for each in self.held)
 
     @property
     def newest(self) -> int:
@@ -178,9 +215,17 @@ class Session:
         self._news.set()
 
     def stop(self, seq: int = 0) -> bool:
-        """Stop the running turn at once, and drop all questions up to record ``seq``. Returns False
-        if no turn runs."""
+        """Stop the running turn at once, and drop all questions up to record ``seq``. If no turn
+        runs, do nothing and return False."""
         return self._turns.stop(seq)
+
+    def reset(self, seq: int) -> None:
+        """Drop all questions up to record ``seq``, also those that plugins' hooks handle now. A
+        running turn goes on."""
+        self._reset_seq = max(self._reset_seq, seq)
+        self._note_all(self._backlog.clear_before(seq + 1), DecisionReason.STOPPED)
+        self._prepared = None
+        self._news.set()
 
     async def live(self) -> None:
         """Answer messages until the chat has been silent for a while."""
@@ -191,11 +236,12 @@ class Session:
     async def _live(self) -> None:
         while True:
             self._news = anyio.Event()
-            self._listening = True
-            try:
-                await self._listen()
-            finally:
-                self._listening = False
+            if not self._resumes_suspect():
+                self._listening = True
+                try:
+                    await self._listen()
+                finally:
+                    self._listening = False
             if any(each.record.seq in self._stop_requests for each in self._backlog.fresh):
                 continue  # A ``/stop`` arrived during the hooks. Handle it before a turn begins.
             if self._interrupted is not None:
@@ -221,9 +267,9 @@ class Session:
                     await self._answer(record, why)
                 case WaitForMore(seconds, record):
                     await self._wait(seconds, record)
-                case StaySilent():
-                    for each in self._backlog.pending:
-                        self._note(each.record, self._judge(each.record))
+                case StaySilent(decisions):
+                    for each, decided in zip(self._backlog.pending, decisions, strict=True):
+                        self._note(each.record, self._ignored(each.record) or decided)
                     newest = self._backlog.pending[-1].record if self._backlog.pending else None
                     self._backlog.clear_pending()
                     self._prepared = None
@@ -247,12 +293,63 @@ class Session:
 
     async def _listen(self) -> None:
         """Handle new records: ``/stop``, and messages for the plugins' hooks."""
-        while (message := self._backlog.next_fresh()) is not None:
-            await self._hear(message)
+        while self._backlog.fresh:
+            if self._waits_for_suspect(self._backlog.fresh[0].record):
+                # Answer the earlier suspect before hearing this one.
+                await anyio.sleep(_SUSPECT_S)
+                self._news.set()
+                return
+            message = self._backlog.next_fresh()
+            assert message is not None
+            self._hearing = message.record
+            try:
+                await self._take(message.record)
+                await self._hear(message)
+            finally:
+                self._hearing = None
+
+    @property
+    def _takes(self) -> RecordTakes | None:
+        given = self._given()
+        return given.takes if given is not None else None
+
+    def _waits_for_suspect(self, record: Record) -> bool:
+        """Return whether a record is a suspect, and must wait because an earlier suspect of this
+        chat is not finished."""
+        takes = self._takes
+        if takes is None or not takes.is_suspect(record.seq):
+            return False
+        if self._suspects.free or self._suspects.is_for(record.seq):
+            return False
+        return self.has_in_hand(self._suspect)
+
+    def _resumes_suspect(self) -> bool:
+        """Return whether an interrupted turn must be resumed before new messages are heard, because
+        the record that woke it is a suspect. Otherwise a new message that is a suspect too would
+        wait for this turn, and this turn would wait until the message was heard. ``/stop`` is
+        heard first."""
+        takes, turn = self._takes, self._interrupted
+        if takes is None or turn is None or not takes.is_suspect(turn.trigger_seq):
+            return False
+        return not any(each.record.seq in self._stop_requests for each in self._backlog.fresh)
+
+    async def _take(self, record: Record) -> None:
+        """If several processes share the work, store that this one has a record in hand. Wait for
+        the commit, because the hooks may end the process at once. A suspect first waits until no
+        other suspect is handled."""
+        takes, seq = self._takes, record.seq
+        if takes is None:
+            return
+        if takes.is_suspect(seq):
+            await self._suspects.enter(seq, lambda: not self.has_in_hand(seq))
+            self._suspect = seq
+        await takes.take(self.chat_key, seq)
 
     async def _listen_for_turn(self) -> None:
         """Pass the new messages to the plugins' hooks before a turn reads them. If the turn is
         stopped while the hooks run, the hooks run on, because they may carry out a command."""
+        if not self._backlog.fresh:
+            return
         if self._turn_tasks is None:
             await self._listen()
             return
@@ -307,7 +404,9 @@ class Session:
             if signal is MsgSignal.FORCE_TRIGGER:
                 self._backlog.forced[record.seq] = plugin
             await self._follow(record)
-            if await self._is_cooling_down(record):
+            if record.seq <= self._reset_seq:
+                self._note_all((record,), DecisionReason.STOPPED)
+            elif await self._is_cooling_down(record):
                 self._note_all((record,), DecisionReason.COOLDOWN)
             else:
                 dropped = self._backlog.add_pending(PendingMessage(record, message.at))
@@ -315,8 +414,8 @@ class Session:
 
     def _judge(self, record: Record) -> MessageDecision:
         """Decide whether a record asks for an answer, and why, or why not."""
-        if self._services.policies.is_ignored(record):
-            return MessageDecision(reason=ignored_reason(record))
+        if ignored := self._ignored(record):
+            return ignored
         policy = self._services.policies.of(self.chat_key)
         return judge(
             record,
@@ -326,6 +425,12 @@ class Session:
             forced=self._backlog.forced,
             followed=self._backlog.followed,
         )
+
+    def _ignored(self, record: Record) -> MessageDecision | None:
+        """Return the decision about a record whose author gets no answers; None for others."""
+        if not self._services.policies.is_ignored(record):
+            return None
+        return MessageDecision(reason=ignored_reason(record))
 
     async def _follow(self, record: Record) -> None:
         """In a group in which the bot follows the talk, find out whether the author of a message
@@ -381,7 +486,7 @@ class Session:
         for the message again after a restart, and the hook may carry out a command."""
         decision = MessageDecision(reason=reason, detail=plugin)
         try:
-            await self._services.store.messages.mark_answered_elsewhere(record.seq, decision)
+            await self._services.store.messages.mark_answered_elsewhere(record, decision)
         except StoreUnavailable as error:
             logger.error("{}: message {}: {}", self.chat_key, record.seq, error)
 
@@ -438,9 +543,11 @@ class Session:
     async def _is_cooling_down(self, record: Record) -> bool:
         """Return whether a record asks for an answer, but its sender gets none because of a
         cooldown. Such a sender may be another bot."""
-        if record.author is not Author.PERSON or not self._asks(record):
-            return False
         sender = record.sender.user_id
+        if record.author is not Author.PERSON or not self._cooldown.counts(self.chat_key, sender):
+            return False
+        if not self._asks(record):
+            return False
         state = self._cooldown.state(self.chat_key, sender)
         if state is CooldownState.NO:
             return False
@@ -492,12 +599,23 @@ class Session:
         return TurnRequest(
             chat_key=self.chat_key,
             trigger_record=record,
-            mark=lambda records: self._backlog.marks(records, record),
+            mark=lambda records: self._marks(records, record),
             listen=self._listen_for_turn,
             new_lines=NewLines(self._listen_for_turn, self._may_correct),
             judge=self._judge,
             resumed=resumed,
         )
+
+    def _marks(self, records: Sequence[Record], trigger: Record) -> HistoryMarks:
+        """Return how a turn must treat these records. A turn reads the history from the database,
+        where other processes store records too. A record that was not given to this session yet
+        was not passed to the plugins' hooks, and may be a command. So the turn reads it later."""
+        marks, given = self._backlog.marks(records, trigger), self._given()
+        if given is None:
+            return marks
+        late = {each.seq for each in records if each.author is Author.PERSON}
+        late = {seq for seq in late if seq not in given and seq != trigger.seq}
+        return replace(marks, unheard=marks.unheard | late)
 
     def _may_correct(self, record: Record) -> bool:
         """Return whether a new line of the person whom the turn answers may change the person's
@@ -539,6 +657,7 @@ class Session:
                 ),
             )
             recorder = TurnRecorder(services.store, self.chat_key, begin_row, through_seq=through)
+            self._recorder = record.seq, recorder
             recorder.begin_after_request()
             return recorder
 
@@ -554,12 +673,18 @@ class Session:
             self._backlog.pending = [each for each in self._backlog.pending if each.at > oldest]
 
     async def _resume(self, turn: TurnRow) -> None:
-        """Resume a turn of an earlier process. If it was started or cut off too often, give it up.
-        If there is a `_reason_to_drop`, end it without a notice."""
+        """Resume a turn of an earlier process. If it was started or cut off too often, or if too
+        many owners ended while they had its trigger in hand, give it up. If there is a
+        `_reason_to_drop`, end it without a notice."""
         store = self._services.store
         trigger = await self._record(turn.trigger_seq)
         runs = await store.runs.of_turn(turn.turn_id)
         cut_runs = sum(run.stop in ("", CUT_OFF) for run in runs)
+        takes = self._takes
+        if trigger is not None and takes is not None and takes.is_deadly(trigger.seq):
+            takes.finish_one(trigger.seq)
+            await self._give_up(turn, trigger, runs, GIVEN_UP, "turn.ended_workers")
+            return
         if trigger is None or turn.attempts >= _MOST_ATTEMPTS or cut_runs >= _MOST_CUT_RUNS:
             await self._give_up(turn, trigger, runs)
             return
@@ -572,27 +697,42 @@ class Session:
         def begin() -> TurnRecorder:
             logger.info("{}: turn {} is resumed", self.chat_key, turn.turn_id)
             resume_row = partial(store.turns.resume, turn.turn_id)
-            return TurnRecorder(store, self.chat_key, resume_row, through_seq=turn.through_seq)
+            recorder = TurnRecorder(store, self.chat_key, resume_row, through_seq=turn.through_seq)
+            self._recorder = trigger.seq, recorder
+            return recorder
 
         request, exclusive = self._request_for(trigger, resumed=True), cut_runs >= _SUSPECT_CUT_RUNS
-        if not await self._run_turn(request, begin, exclusive=exclusive):
+        self._hearing = trigger
+        try:
+            await self._take(trigger)
+            ran = await self._run_turn(request, begin, exclusive=exclusive)
+        finally:
+            self._hearing = None
+        if not ran:
             await anyio.sleep(STORE_PAUSE_S)
             self._interrupted = turn
 
     async def _give_up(
-        self, turn: TurnRow, trigger: Record | None, runs: Sequence[RunRecord]
+        self,
+        turn: TurnRow,
+        trigger: Record | None,
+        runs: Sequence[RunRecord],
+        reason: str = "given_up",
+        notice: str = "turn.failed",
     ) -> None:
-        """End a turn that was started or cut off too often, or whose trigger is no longer stored.
-        The chat gets a notice, unless the turn has sent something."""
+        """End a turn that is not resumed, because it was started or cut off too often, its trigger
+        ended too many owners, or its trigger is no longer stored. The chat gets ``notice``, unless
+        the turn has sent something. ``reason`` is the detail of the decision about the
+        trigger."""
         store = self._services.store
         waiting = self._backlog.oldest_waiting(turn.user_id)
         sent = await store.deliveries.of_turn(turn.turn_id)
         stop = "finished" if was_answered(runs, sent) else "given_up"
         if trigger is not None and stop == "given_up":
-            self._note(trigger, ended_decision(stop, turn.turn_id))
+            self._note(trigger, ended_decision(reason, turn.turn_id))
         await store.turns.end(turn.turn_id, stop=stop, waiting_seq=waiting)
         if not any(row.state in DO_NOT_RESEND for row in sent):
-            await self._notify([trigger] if trigger else [], "turn.failed")
+            await self._notify([trigger] if trigger else [], notice)
 
     def _reason_to_drop(self, turn: TurnRow, trigger: Record) -> str:
         """Return in one word why a turn is not resumed; empty if it is resumed."""

@@ -3,7 +3,8 @@
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 
 from nekro_core.agent.participation.verdict import FollowVerdict
@@ -23,6 +24,9 @@ _CALLED_WITHIN = 1000
 """A name is looked for in this many characters at the beginning and at the end of a message. The
 time for normalizing grows with the square of the number of combining marks in a row: a message with
 100,000 of them blocked all chats for 16 s."""
+_REMEMBERED = 256
+"""Number of texts and names for which the last results are kept. The same message is looked at up
+to four times: a text takes 20 µs."""
 _INVISIBLE = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\u00ad]")
 
 
@@ -44,7 +48,9 @@ class StartTurn:
 
 @dataclass(frozen=True, slots=True)
 class StaySilent:
-    """No message asks for an answer."""
+    """No message asks for an answer. ``decisions`` has the decision about each message."""
+
+    decisions: tuple[MessageDecision, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,7 @@ def decide(
     be answered to the plugins that demand it. ``followed`` maps sequence numbers to the verdict
     whether the record goes on talking to the bot.
     """
+    decisions: list[MessageDecision] = []
     for item in messages:
         decision = judge(
             item.record,
@@ -87,6 +94,7 @@ def decide(
             followed=followed,
         )
         if not decision.reason.asks:
+            decisions.append(decision)
             continue
         asker = item.record.sender.user_id
         last = max(other.at for other in messages if other.record.sender.user_id == asker)
@@ -95,7 +103,7 @@ def decide(
         return (
             WaitForMore(wait, item.record) if wait > TIMER_S else StartTurn(item.record, decision)
         )
-    return StaySilent()
+    return StaySilent(tuple(decisions))
 
 
 def judge(
@@ -107,7 +115,8 @@ def judge(
     forced: Mapping[int, str] = NOTHING_FORCED,
     followed: Mapping[int, FollowVerdict] = NOTHING_FOLLOWED,
 ) -> MessageDecision:
-    """Decide whether this record asks for an answer, and give the reason.
+    """Decide whether this record asks for an answer, and give the reason. ``wall`` is the present
+    time, in seconds since 1970.
 
     Messages of the bot's own accounts (`Author.BOT`) are never answered. System lines are answered
     if they are meant for the agent.
@@ -158,8 +167,13 @@ def called_name(record: Record, names: Sequence[str]) -> str:
     text = " ".join(part.text for part in record.segments if isinstance(part, Text | Voice))
     if len(text) > 2 * _CALLED_WITHIN:
         text = f"{text[:_CALLED_WITHIN]} {text[-_CALLED_WITHIN:]}"
+    return _called_in(text, tuple(names))
+
+
+@lru_cache(_REMEMBERED)
+def _called_in(text: str, names: tuple[str, ...]) -> str:
     words = fold_text(text)
-    folded = ((name, fold_text(name)) for name in names)
+    folded = ((name, _fold_name(name)) for name in names)
     return next((name for name, word in folded if word and _contains(words, word)), "")
 
 
@@ -168,9 +182,17 @@ def fold_text(text: str) -> str:
     return _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).casefold().strip()
 
 
+_fold_name = lru_cache(_REMEMBERED)(fold_text)
+
+
 def _contains(words: str, name: str) -> bool:
     if not name.isascii():
         return name in words  # such a script may have no spaces between words
+    return _latin_name(name).search(words) is not None
+
+
+@lru_cache(_REMEMBERED)
+def _latin_name(name: str) -> re.Pattern[str]:
     # Do not match the name within a longer Latin word. Do match it beside Chinese or Japanese
     # characters.
-    return re.search(rf"(?<![a-z0-9_]){re.escape(name)}(?![a-z0-9_])", words) is not None
+    return re.compile(rf"(?<![a-z0-9_]){re.escape(name)}(?![a-z0-9_])")

@@ -23,7 +23,7 @@ from nekro_core.agent.turn.recorder import TurnRecorder
 from nekro_core.agent.turn.turn import Turn
 from nekro_core.chat import Author, ChatKey, Record
 from nekro_core.delivery.activity import Working
-from nekro_core.store import DecisionReason, MessageDecision, StoreUnavailable
+from nekro_core.store import DecisionReason, MessageDecision, OwnershipLost, StoreUnavailable
 from nekro_core.store.turns import NORMAL_STOPS
 from nekro_core.system.telemetry.spans import AttributeValue, Span, TracedContent
 
@@ -57,19 +57,28 @@ class TurnSlots:
 
     @asynccontextmanager
     async def acquire(self, *, exclusive: bool) -> AsyncIterator[bool]:
-        """Hold a slot for one turn. An ``exclusive`` turn also waits until no other exclusive turn
-        runs. Yields False if no slot becomes free in time."""
+        """Hold a slot for one turn. An ``exclusive`` turn first waits, without a time limit, until
+        no other exclusive turn runs. Yields False if no slot becomes free in time."""
         self._free.total_tokens = self._settings.concurrent_turns
         async with self._suspects if exclusive else nullcontext():
-            with anyio.move_on_after(self._settings.longest_queue_s) as waiting:
-                await self._free.acquire()
-            if waiting.cancelled_caught:
+            if not await self._take_slot():
                 yield False
                 return
             try:
                 yield True
             finally:
                 self._free.release()
+
+    async def _take_slot(self) -> bool:
+        """Take a slot. Return False if none becomes free in time. If one is free, this does not
+        wait."""
+        try:
+            self._free.acquire_nowait()
+        except anyio.WouldBlock:
+            with anyio.move_on_after(self._settings.longest_queue_s) as waiting:
+                await self._free.acquire()
+            return not waiting.cancelled_caught
+        return True
 
 
 class StoreOutage:
@@ -88,8 +97,8 @@ class StoreOutage:
         self.lasts = True
 
     async def retry(self, write: Callable[[], Awaitable[_Written]]) -> _Written:
-        """Repeat a write until it succeeds. The write stores the end of a turn, and no other turn
-        of the chat can begin before that."""
+        """Repeat a write, or a read, until the store answers. It belongs to the end of a turn, and
+        no other turn of the chat can begin before that end is stored."""
         while True:
             try:
                 written = await write()
@@ -134,14 +143,19 @@ class TurnRunner:
         """Whether a turn runs or waits for a slot."""
         return self._scope is not None
 
+    @property
+    def trigger_record(self) -> Record | None:
+        """The record that woke the running turn; None if no turn runs."""
+        return self._request.trigger_record if self.working and self._request else None
+
     async def wait_until_idle(self) -> None:
-        """Wait until no turn runs."""
+        """Wait until no turn runs or waits for a slot."""
         while self.working:
             await self._idle.wait()
 
     def stop(self, seq: int = 0) -> bool:
-        """Stop the running turn at once, and drop all questions up to record ``seq``. Returns False
-        if no turn runs."""
+        """Stop the running turn at once, and drop all questions up to record ``seq``. If no turn
+        runs, do nothing and return False."""
         if self._scope is None:
             return False
         self._stopped_at = seq
@@ -265,9 +279,12 @@ class TurnRunner:
             if scope.cancelled_caught and self._stopped_at is None:
                 stop = "recalled"
         except Exception as error:  # noqa: BLE001 (one turn's fault must not end the chat)
-            stop = "internal"
-            if (store_error := _store_error_in(error)) is not None:
-                self._outage.on_error(store_error)
+            stop, cause = "internal", _cause(error)
+            if isinstance(cause, OwnershipLost):
+                # The chat's new owner resumes the turn. This process can store nothing of it.
+                raise cause from None
+            if isinstance(cause, StoreUnavailable):
+                self._outage.on_error(cause)
             else:
                 logger.exception("{}: the turn failed", self._chat_key)
         except anyio.get_cancelled_exc_class():
@@ -362,9 +379,8 @@ def _is_cancelled() -> bool:
     return anyio.current_effective_deadline() == -math.inf
 
 
-def _store_error_in(error: Exception) -> StoreUnavailable | None:
-    """Return the `StoreUnavailable` in an error that task groups may have wrapped; None if there is
-    none."""
+def _cause(error: Exception) -> Exception:
+    """Return the error that task groups may have wrapped."""
     while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    return error if isinstance(error, StoreUnavailable) else None
+    return error

@@ -1,4 +1,5 @@
-"""Lets the bot speak unasked in a lively group, after nobody has written for a while."""
+"""Lets the bot speak unasked in a lively group (`Participation.LIVELY`), after nobody has written
+for a while."""
 
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -25,8 +26,8 @@ _NOTE = (
     "something to say that helps or amuses the others, say it in one short message. Otherwise stay "
     "silent with `pass`."
 )
-"""The reason is quoted, because a member can write messages that make the small model repeat an
-instruction."""
+"""What the agent is told. The reason of the quick model is in quotation marks, because a member can
+write messages that make the quick model repeat an instruction."""
 
 
 class UnaskedTurns:
@@ -58,7 +59,7 @@ class UnaskedTurns:
     async def consider(self, record: Record) -> Refusal | None:
         """If the budgets allow it, ask the quick model whether to speak after this record. If the
         model says yes, add a line for the agent to the chat, which wakes a turn. Returns the
-        refusal if the model must not be asked; otherwise None."""
+        refusal if the model must not be asked; otherwise None, also after an error."""
         judge, key, settings = self._services.quick_judge, self._chat_key, self._settings
         if judge is None:
             return Refusal.NO_JUDGE

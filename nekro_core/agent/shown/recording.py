@@ -2,8 +2,8 @@
 are records and which are stored parts.
 
 The recipe describes the JSON body that was sent, so it is also right if something, such as a hook
-of a plugin, has changed the request. Texts in which no source is recognized become parts that
-belong to the chat.
+of a plugin, has changed the request. The prompt was written from *sources*: records and other texts
+(`PromptSources`). Texts in which no source is recognized become parts that belong to the chat.
 """
 
 import json
@@ -147,7 +147,8 @@ class _Description:
                 yield RecipeJson(self._part(text))
 
     def _cut(self, text: str, role: str) -> list[Piece]:
-        """Cut a text into pieces."""
+        """Cut a text into pieces, in order: references to what is stored elsewhere, and the text
+        between them."""
         if not text:
             return []
         for position, reply in self._replies.items():

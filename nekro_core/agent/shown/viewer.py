@@ -1,4 +1,5 @@
-"""Makes a request again from its recipe, and estimates the tokens of each section."""
+"""Makes a request to a model again from its recipe, and estimates the tokens of each section. A
+recipe says from which stored texts and records the request was made."""
 
 import base64
 import json
@@ -47,9 +48,9 @@ class ShownSection:
         role: The message's role; ``tools`` for the list of functions.
         kind: The kind of section: ``rules``, ``names``, ``persona``, ``functions``,
             ``more_functions``, ``found_functions``, ``chat``, ``summary``, ``notes``, ``history``,
-            ``ran`` (code of earlier turns), ``plugin NAME``, ``now``, ``before``, ``task``,
-            ``picture``, ``reply``, ``text`` (a report, an answer to a call, or text that a plugin
-            changed) or ``tools``.
+            ``ran`` (code of earlier turns), ``plugin NAME``, ``now`` (the time), ``before`` (what a
+            resumed turn had done), ``task`` (what to answer), ``picture``, ``reply``, ``text`` (a
+            report, an answer to a call, or text that a plugin changed) or ``tools``.
         text: The text, without the line ends around it. If the text is no longer stored, a note.
         tokens: The estimated number of tokens.
         seqs: For ``history``: the records' numbers.

@@ -1,10 +1,12 @@
 """Manages the boxes of chats. Each chat owns named boxes. The code of the chat's replies runs in
-the box `default`. Most native calls need no box; the box is opened when a call first needs a file.
+the box `default`. If a model calls functions natively instead of writing code, most calls need no
+box; the box is opened when a call first needs a file.
 """
 
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,10 +21,12 @@ from nekro_core.sandbox.box import BackendUnavailable, Box, BoxFileError, BoxLos
 from nekro_core.sandbox.named import (
     BoxLease,
     BoxSource,
+    BoxStorage,
     Equip,
     FolderStorage,
     NamedBoxes,
     NamedBoxLimits,
+    StoredBoxUnreadable,
     UseEffect,
 )
 from nekro_core.sandbox.settings import SandboxSettings
@@ -32,6 +36,11 @@ from nekro_core.system.telemetry.telemetry import Telemetry
 
 _MIB = 1024 * 1024
 _UPLOADED = 64 * _MIB  # maximum bytes of uploads in one box: a quarter of its disk
+_UNREADABLE_S = 30.0
+"""Maximum number of seconds that a turn waits until the stored files of its box can be read again.
+A PostgreSQL server that starts again needs some seconds, on a slow disk up to half a minute."""
+_AGAIN_S = 1.0
+"""Pause in seconds before the files of a box are read again. Each attempt may make a new box."""
 LAST_WORDS_S = 5.0
 """Maximum number of seconds for the last writes to the store and the saving of files when a turn is
 cut off."""
@@ -40,7 +49,8 @@ cut off."""
 class ChatBox:
     """A chat's running box `default`, with the list of uploads that were written into it."""
 
-    def __init__(self, used: BoxLease) -> None:
+    def __init__(self, used: BoxLease, bring: Callable[[str], Awaitable[None]]) -> None:
+        self._bring = bring
         self.box: Box = used.box
         self.named = used.named
         self._uploads: set[str] = set()
@@ -49,7 +59,8 @@ class ChatBox:
 
     async def put_links(self, links: Mapping[str, str]) -> None:
         """Make symbolic links in the box. ``links`` maps the path of each link to its target. If a
-        path exists already, it is not changed. Raises `BoxLost`."""
+        path exists already, it is not changed. Links are made once for each box: a later call does
+        nothing. Raises `BoxLost`."""
         if links and not self._linked:
             self._linked = True
             for path, target in links.items():
@@ -66,6 +77,7 @@ class ChatBox:
             if self._uploaded + medium.size > _UPLOADED:
                 logger.warning("{} is not copied into its box: too many uploads", path)
                 continue
+            await self._bring(medium.path)
             try:
                 data = await anyio.Path(medium.path).read_bytes()
                 await self.box.write_file(path, data, read_only=True)
@@ -87,12 +99,19 @@ class ChatBoxSource(BoxSource, Protocol):
         """The memory in bytes of the pooled boxes, which belong to no chat yet."""
 
 
+async def is_here(_path: str) -> None:
+    """Do nothing: this process has received all media itself."""
+
+
 class ChatBoxes:
     """Manages the boxes of all chats. The owner of a box is its chat's key. Putting a box to sleep
     saves its files in ``folder`` and ends the box.
 
     ``preview`` lets browsers reach servers that run in boxes. ``equip`` is called with each box
-    that starts. The code that creates this object must run `watch` and await `aclose`.
+    that starts. ``crowded`` says whether boxes must be put to sleep because memory is short.
+    ``storage`` makes a storage that shares the files of ``folder`` with other processes. ``bring``
+    copies a received medium to this machine, if another process has received it. The code that
+    creates this object must run `watch` and await `aclose`.
     """
 
     def __init__(
@@ -107,11 +126,15 @@ class ChatBoxes:
         equip: Equip | None = None,
         crowded: Callable[[], bool] = lambda: False,
         telemetry: Telemetry | None = None,
+        storage: Callable[[FolderStorage], BoxStorage] = lambda files: files,
+        bring: Callable[[str], Awaitable[None]] = is_here,
     ) -> None:
         sandbox = sandbox or SandboxSettings()
+        self._bring = bring
+        files = FolderStorage(folder, _folder_name, most_bytes=sandbox.total_stored_bytes)
         self.named = NamedBoxes(
             source,
-            FolderStorage(folder, _folder_name, most_bytes=sandbox.total_stored_bytes),
+            storage(files),
             NamedBoxLimits(
                 default_image=sandbox.default_image,
                 sleep_after_s=settings.box_idle_s,
@@ -146,17 +169,26 @@ class ChatBoxes:
 
     async def open(self, chat_key: ChatKey) -> ChatBox:
         """Return the chat's running box `default`, with its saved files. The box does not sleep
-        until `close` is called. Raises `BackendUnavailable` and `BoxLost`."""
+        until `close` is called. If its files can probably be read again soon, for example because
+        the database server is starting, this method waits. Raises `BackendUnavailable` and
+        `BoxLost`."""
         began = self._clock()
-        try:
-            used, _ = await self.named.of(str(chat_key)).take()
-        except (BackendUnavailable, BoxLost):
-            raise
-        except SandboxError as error:
-            raise BackendUnavailable(str(error)) from error
+        until = anyio.current_time() + _UNREADABLE_S
+        while True:
+            try:
+                used, _ = await self.named.of(str(chat_key)).take()
+                break
+            except (BackendUnavailable, BoxLost):
+                raise
+            except StoredBoxUnreadable as error:
+                if not error.passing or anyio.current_time() >= until:
+                    raise BackendUnavailable(str(error)) from error
+            except SandboxError as error:
+                raise BackendUnavailable(str(error)) from error
+            await anyio.sleep(_AGAIN_S)
         chat_box = self._open_boxes.get(chat_key)
         if chat_box is None or chat_box.box is not used.box:
-            chat_box = self._open_boxes[chat_key] = ChatBox(used)
+            chat_box = self._open_boxes[chat_key] = ChatBox(used, self._bring)
             self._metrics.box_start.observe(self._clock() - began)
         return chat_box
 
@@ -185,6 +217,13 @@ class ChatBoxes:
         """Remove all boxes of a chat with their files. Raises `OSError`."""
         self._open_boxes.pop(chat_key, None)
         await self.named.of(str(chat_key)).destroy_all()
+
+    async def hand_over(self, chats: Callable[[ChatKey], bool]) -> None:
+        """Save and end the boxes of some chats, because another process uses them from now on."""
+        await self.named.hand_over(lambda owner: chats(ChatKey.parse(owner)))
+        for chat_key in [*self._open_boxes]:
+            if chats(chat_key):
+                del self._open_boxes[chat_key]
 
     @asynccontextmanager
     async def copy(self, chat_key: ChatKey, folder: Path) -> AsyncIterator["ChatBoxes"]:
@@ -218,6 +257,7 @@ class ChatBoxes:
         await self.named.aclose()
 
 
+@lru_cache(1024)
 def _folder_name(owner: str) -> str:
     return ChatKey.parse(owner).file_name
 
@@ -244,6 +284,11 @@ class TurnBox:
         self._box = await self._boxes.open(self._chat_key)
         return self._box
 
+    async def save_run(self) -> None:
+        """Save the files after a run, if the boxes are shared with other processes."""
+        if self._box is not None:
+            await self._box.named.save_run()
+
     async def close(self) -> None:
         """Drop the code's variables and give the box back, if it was opened."""
         if self._box is not None:
@@ -263,8 +308,8 @@ class LazyBox:
     def __init__(self, boxes: ChatBoxes, chat_key: ChatKey) -> None:
         self._boxes = boxes
         self._chat_key = chat_key
-        self.media: Sequence[Media] = ()
-        """Received files that are written into the box when it is opened."""
+        self.media: Callable[[], Sequence[Media]] = tuple
+        """Returns the received files that are written into the box when it is opened."""
         self._chat_box: ChatBox | None = None
         self._lock = anyio.Lock()
 
@@ -310,7 +355,7 @@ class LazyBox:
                 await self._boxes.close(self._chat_key, chat_box, changed=False)
             if self._chat_box is None:
                 self._chat_box = await self._boxes.open(self._chat_key)
-                await self._chat_box.put_uploads(self.media)
+                await self._chat_box.put_uploads(self.media())
             return self._chat_box.box
 
     def _without(self, error: Exception) -> BoxFileError:

@@ -3,7 +3,8 @@
 Each line is scanned once, when it is complete. Between two lines the scanner stores what is not
 closed yet: brackets, strings, and a compound statement that an ``else`` may continue. So the time
 is linear in the length of the text. Parsing all previous lines again for each line would take 18 s
-for 16,000 lines. `codeop` is not suitable: it separates ``if`` from ``else`` and splits ``match``.
+for 16,000 lines. Python's module `codeop` is not suitable: it separates ``if`` from ``else`` and
+splits ``match``.
 
 The compiler in the box decides whether code is correct. If a line can never become correct (an
 unclosed string, brackets that do not match), the scanner ends the statement there. So the box

@@ -27,7 +27,7 @@ from nekro_core.agent.turn.history_window import in_window
 from nekro_core.agent.turn.new_lines import NewLines
 from nekro_core.agent.turn.reply import End, ModelReply
 from nekro_core.agent.turn.services import PromptServices
-from nekro_core.chat import Author, ChatKey, Image, Media, Record
+from nekro_core.chat import Author, ChatKey, File, Image, Media, Record, Video, Voice
 from nekro_core.delivery.inbound.voice_transcriber import VoiceTranscriber
 from nekro_core.llm.model import (
     ChatRequest,
@@ -42,6 +42,8 @@ from nekro_core.policy.resolver import ChatPolicy
 from nekro_core.store import MessageDecision, TurnRow
 from nekro_core.tools.names import NamedTool, ToolSet
 
+_MEDIA = frozenset({Image, Voice, Video, File})
+"""The types of segments that have a file."""
 _SHOWN_CODES = 6
 """Maximum number of past runs whose code a small model's prompt shows."""
 
@@ -107,11 +109,14 @@ class TurnContext:
         """Whether the turn has finished a step."""
         return bool(self._steps)
 
-    @property
     def media(self) -> list[Media]:
-        """All media of the records, those of the newest record first. If a box has no room for all,
-        it gets the first ones."""
-        return [media for record in reversed(self.records) for media in media_of(record)]
+        """Return all media of the records, those of the newest record first. If a box has no room
+        for all, it gets the first ones."""
+        # The types are looked at first, because the history can have hundreds of records.
+        with_media = [
+            each for each in self.records if not _MEDIA.isdisjoint(map(type, each.segments))
+        ]
+        return [media for record in reversed(with_media) for media in media_of(record)]
 
     async def read_history(self) -> None:
         """Read the chat's newest records. Voice messages have their transcript if it is ready in
@@ -126,15 +131,22 @@ class TurnContext:
         if not records or records[0].seq > trigger.seq:
             # So many records arrived after the trigger that the trigger was not read.
             records = [trigger, *records]
-        beginning = max((i for i, each in enumerate(records) if each.begins_anew), default=-1)
+        # The author is looked at first, because the history can have hundreds of records.
+        notes = (i for i, each in enumerate(records) if each.author is Author.SYSTEM)
+        beginning = max((i for i in notes if records[i].begins_anew), default=-1)
         records = records[beginning + 1 :] or [trigger]
         self._marks = self.request.mark(records)
         # Plugins' hooks have not seen some new messages yet. Stop before the first of them: it and
-        # all later records are read before the next step.
+        # all later records are read before the next step. The bot's own messages are read now: the
+        # owner before may have answered earlier questions after it, and must not answer twice.
         unheard = (i for i, each in enumerate(records) if each.seq in self._marks.unheard)
-        records = records[: next(unheard, None)] or [trigger]
-        through = records[-1].seq
-        records = [record for record in records if record.seq not in self._marks.hidden]
+        first = next(unheard, len(records))
+        heard = records[:first] or [trigger]
+        through = heard[-1].seq
+        own = [each for each in records[first:] if each.author is Author.BOT]
+        records = sorted([*heard, *own], key=lambda each: each.seq) if own else heard
+        if self._marks.hidden:
+            records = [record for record in records if record.seq not in self._marks.hidden]
         if self._services.looks is not None:
             records = await self._services.looks.look_into(records)
         self.records = records
@@ -143,7 +155,7 @@ class TurnContext:
     async def _newest_records(self) -> list[Record]:
         if self.request.listen is not None:
             await self.request.listen()
-        return await self._services.store.messages.newest(
+        return await self._services.store.messages.window(
             self.chat_key,
             self._settings.prompt.history,
             since=self._services.windows.of(self.chat_key).begin,
@@ -320,6 +332,7 @@ class TurnContext:
             window,
             runs=services.store.runs,
             windows=services.windows,
+            written=services.written,
             settings=self._settings.prompt,
             profile=profile,
         )
@@ -356,7 +369,8 @@ class TurnContext:
         return [*past, *questions]
 
     async def _past_runs(self) -> tuple[dict[str, str], dict[str, TurnRow]]:
-        """Return the code of the bot's latest answers, and their turns, both by run id."""
+        """Return the code of the bot's latest `_SHOWN_CODES` answers in the history, and their
+        turns, both by run id. The runs of this turn are left out."""
         runs = [r.run_id for r in self.records if r.author is Author.BOT and r.run_id]
         newest = [each for each in dict.fromkeys(reversed(runs)) if each not in self.runs]
         codes: dict[str, str] = {}

@@ -16,7 +16,7 @@ _WAIT_S = 10.0
 """Maximum time in seconds that a prompt waits for the looks. A look into a file takes less than a
 second on an idle machine."""
 _MOST_FILES = 4
-"""Maximum number of files, the newest ones, that one prompt looks into."""
+"""Maximum number of records, the newest ones, whose files one prompt looks into."""
 _TRIED = 1000
 """The bot remembers for at most this many records how often it tried to look into their files."""
 _MOST_TRIES = 2
@@ -35,9 +35,12 @@ class FileLooks:
         self._tried: dict[int, int] = {}
 
     async def look_into(self, records: Sequence[Record]) -> list[Record]:
-        """Look into the files of these records that have no look yet. Return the records with the
-        new looks. If a look takes too long, its record is returned unchanged."""
-        wanted = [each for each in records if self._wants(each)][-_MOST_FILES:]
+        """Look into the files of these records that have no look yet, in at most `_MOST_FILES`
+        records, the last ones. Return all records, with the new looks. If a look takes too long,
+        its record is returned unchanged."""
+        # The types are looked at first, because the history can have hundreds of records.
+        with_files = [each for each in records if File in map(type, each.segments)]
+        wanted = [each for each in with_files if self._wants(each)][-_MOST_FILES:]
         if not wanted:
             return [*records]
         found: dict[int, Record] = {}

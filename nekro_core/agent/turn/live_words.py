@@ -2,7 +2,8 @@
 
 Finished paragraphs are sent. On a platform that can edit messages, the bot sends one message and
 adds to it by edits (the message *grows*); on other platforms it sends a few messages. If code
-follows the words, the words that were sent stay in the chat. This module does not send the rest.
+follows the words, the words that were sent stay in the chat, and the turn decides what happens with
+the others.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +31,7 @@ _MOST_PARTS = 4
 """Maximum number of messages that are sent before the reply has ended, on a platform that cannot
 edit messages."""
 _LAST_TRIES = 2
-"""The last edit of a message is tried so many times if the platform asks to wait or gives no
+"""The last edit of a message is tried this many times if the platform asks to wait or gives no
 answer. Repeating an edit does no harm."""
 _LEAST_PAUSE_S = 0.1
 """Minimum number of seconds between two edits, also if the platform allows more."""
@@ -52,9 +53,9 @@ class LiveWords:
     `end`. Another task runs `send_finished`. Afterwards the turn calls `finish`, unless code
     followed the words.
 
-    ``begin`` stores a run for the words and returns its id. ``least_chars`` is the number of
-    characters before which nothing is sent. With ``code_may_follow``, a paragraph is sent only when
-    the next line has begun in a way that does not open a block of code.
+    ``begin`` stores a run for the words and returns its id. Nothing is sent before the words have
+    ``least_chars`` characters. With ``code_may_follow``, a paragraph is sent only when the next
+    line has begun in a way that does not open a block of code.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class LiveWords:
         code_may_follow: bool,
     ) -> None:
         self.run_id = ""
-        """The run of the words; empty if nothing was sent."""
+        """The run of the words; empty before the first attempt to send some of them."""
         self.begun = False
         """Whether sending has begun, so that the reply cannot be dropped any more."""
         self.repeated = False

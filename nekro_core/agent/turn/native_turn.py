@@ -93,7 +93,7 @@ class NativeTurn(Turn):
         step = runner.step
         functions = step.functions
         assert functions is not None, "a native turn's request offers functions"
-        await self._files.put_uploads(self._context.media)
+        await self._files.put_uploads(self._context.media())
         calls = NativeCalls(
             runner.calls,
             runner.answer_call,
@@ -119,7 +119,8 @@ class NativeTurn(Turn):
 
     def _are_words_held(self, reply: NativeReply, runner: StepRunner) -> bool:
         """Return whether the text is sent after the calls, and only if none of them fails. This is
-        so if the results of all calls only confirm what was done: the text probably promises it."""
+        so if the results of all calls only confirm what was done, because the text probably
+        promises it, and if no word of the text has been sent yet."""
         functions = runner.step.functions
         if not reply.prose or functions is None or (runner.words and runner.words.run_id):
             return False
@@ -129,8 +130,9 @@ class NativeTurn(Turn):
     async def _send_words_beside(
         self, reply: NativeReply, words: LiveWords | None
     ) -> list[DeliveryRow]:
-        """Send the text of a reply with calls to the chat, before the calls. Text that is also an
-        argument of a call is not sent, because the call sends it. Returns the delivery rows."""
+        """Send the text of a reply with calls to the chat. If words of it were sent while the model
+        wrote, send the rest. A text that is also an argument of a call is not sent, because the
+        call sends it. Returns the delivery rows."""
         if words is not None and words.run_id:
             await self._replies.finish_live(words, stop=SAID_BESIDE)
             return await self._replies.live_rows(words)
@@ -143,8 +145,10 @@ class NativeTurn(Turn):
 
     async def _decide_without_calls(self, reply: NativeReply, runner: StepRunner) -> str:
         """Decide how the turn continues after a reply without calls. Text is sent, and it ends the
-        turn. The stored run of the text shows the native calls that led to it. An empty reply ends
-        the turn if people have got an answer, or if it is the second empty reply."""
+        turn. There are two exceptions: a text that says only that there is no reply is not sent,
+        and after a text that is a call written as JSON another step follows. The stored run of the
+        text shows the native calls that led to it. An empty reply ends the turn if people have got
+        an answer, or if it is the second empty reply."""
         if reply.end == "whole" and is_silence(reply.prose):
             return "finished"
         if calls := self._json_calls(reply.prose, runner):

@@ -35,7 +35,7 @@ class PersonaTrial:
         reply: The text that the bot would write. It was neither sent nor stored.
         question: The record that the reply answers.
         model: The name of the model.
-        seconds: How long the request took.
+        seconds: How long the request took, in seconds.
         usage: The tokens of the request; None if the endpoint reported none.
         money: What the request cost, in the operator's currency.
     """

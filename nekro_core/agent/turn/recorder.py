@@ -33,8 +33,8 @@ _REQUEST_SENT_S = 0.01
 SAID = "said"
 """`RunRecord.stop` of a run without code, in which the model's text was sent to the chat."""
 SAID_BESIDE = "said_beside"
-"""`RunRecord.stop` of a run that sent the text of a reply. The reply also has native calls, so the
-turn continues after this run."""
+"""`RunRecord.stop` of a run that sent the text of a reply. The reply also has native calls, with
+which the model calls functions without writing code, so the turn continues after this run."""
 SAID_PART = "said_part"
 """`RunRecord.stop` of a run that sent a part of a text, or that could not send a text as a whole.
 The runs after it send the rest."""
@@ -88,13 +88,18 @@ class SharedWrite(Awaitable[_Written]):
     def __await__(self) -> Generator[Any, None, _Written]:
         return asyncio.shield(self._written).__await__()
 
+    @property
+    def committed(self) -> bool:
+        """Whether the write was committed. False while it is under way, and if it was refused."""
+        done = self._written.done() and not self._written.cancelled()
+        return done and self._written.exception() is None
+
 
 class TurnRecorder:
     """Records one turn. The function ``begin``, which the caller passes, writes the turn's row.
     The recorder calls it shortly after `begin_after_request`, or earlier if another method must
-    write something. Code runs only after
-    the row is written. If the process ends before that, the question is still unanswered in the
-    store, and the next process finds it."""
+    write something. Code runs only after the row is written. If the process ends before that, the
+    question is still unanswered in the store, and the next process finds it."""
 
     def __init__(
         self,
@@ -109,7 +114,8 @@ class TurnRecorder:
         self._failed = False
         self._store = store
         self._begin = begin
-        self._begun: Awaitable[TurnRow] | None = None
+        self._begun: SharedWrite[TurnRow] | None = None
+        self._prompted = False
         self._turn: TurnRow | None = None
         self._refused: StoreUnavailable | None = None
         self._through = through_seq
@@ -123,7 +129,11 @@ class TurnRecorder:
         commit before that would delay the request."""
         asyncio.get_running_loop().call_later(_REQUEST_SENT_S, self._begin_now)
 
-    def _begin_now(self) -> Awaitable[TurnRow]:
+    def begin_row(self) -> None:
+        """Begin to write the turn's row, unless this has begun. The caller need not wait."""
+        self._begin_now()
+
+    def _begin_now(self) -> SharedWrite[TurnRow]:
         if self._begun is None:
             self._begun = SharedWrite(self._begin())
         return self._begun
@@ -144,6 +154,12 @@ class TurnRecorder:
     def known_turn_id(self) -> int:
         """Return the turn's number; 0 as long as the turn's row is not stored."""
         return self._turn.turn_id if self._turn is not None else 0
+
+    @property
+    def has_asked(self) -> bool:
+        """Whether the turn's row is stored and the prompt of a step was made. From then on, the
+        turn's row and its runs tell the next process what this process was doing."""
+        return self._prompted and self._begun is not None and self._begun.committed
 
     async def is_begun(self) -> bool:
         """Return whether the turn's row is stored. If the row could not be stored, nothing was done
@@ -167,6 +183,7 @@ class TurnRecorder:
 
     async def mark_shown(self, seq: int) -> None:
         """Store that the next step shows the records up to ``seq``."""
+        self._prompted = True
         if seq > self._through:
             self._through = seq
             await self._store.turns.seen(await self.turn_id(), seq)
@@ -218,7 +235,8 @@ class TurnRecorder:
         await self._store.runs.end(run_id, output="", stop=stop, seconds=0.0, code=code)
 
     async def end_calls(self, run_id: str, calls: RunCalls, output: str, seconds: float) -> None:
-        """Store that a run of native calls has ended, and the calls' answers."""
+        """Store that a run of native calls has ended, and the calls' answers. ``seconds`` is how
+        long it took."""
         await self._save_unsaved(run_id, calls)
         await self._store.runs.end(run_id, output=output, stop=ANSWERED, seconds=seconds)
 
@@ -252,9 +270,10 @@ class TurnRecorder:
         *,
         error: str = "",
     ) -> None:
-        """Store a reply, its cost, and what the model was shown. ``tail`` is the part of the reply
-        that did not run. ``watch`` has the request that was sent, ``sources`` the texts and records
-        from which it was made. ``error`` says why no part of the reply was used."""
+        """Store a reply, its cost, and what the model was shown. ``kept`` is the part of the reply
+        that was used, and ``tail`` is the rest, which did not run. ``watch`` has the request that
+        was sent, ``sources`` the texts and records from which it was made. ``error`` says why no
+        part of the reply was used."""
         turn_id = await self.turn_id()
         step = Step(
             position=self._position,

@@ -2,6 +2,7 @@
 
 import re
 
+from nekro_core.agent.prompt.chat_place import SandboxFacts
 from nekro_core.agent.turn.reply import ModelReply
 from nekro_core.sandbox.box import StopReason
 
@@ -11,10 +12,13 @@ _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]{1
 _SHELL = "shell"
 
 
-def remedy_line(reply: ModelReply, *, seconds: float, has_shell: bool) -> str:
+def remedy_line(
+    reply: ModelReply, *, seconds: float, has_shell: bool, sandbox: SandboxFacts
+) -> str:
     """Return what the model can do about an error that has ended a run; empty if nothing is known.
     ``seconds`` is the time limit of a run. ``has_shell`` says whether the model may call the
-    function `shell`. A command that `shell` starts is not ended with the run."""
+    function `shell`. A command that `shell` starts is not ended with the run. ``sandbox`` says
+    which packages the box has and whether it reaches a network."""
     if reply.result is None:
         return ""
     if reply.result.stop is StopReason.TIMEOUT:
@@ -28,9 +32,22 @@ def remedy_line(reply: ModelReply, *, seconds: float, has_shell: bool) -> str:
         listed = "the program's functions are those listed above"
         return f"[note] {missing['name']} does not exist now. {gone}; {listed}."
     if missing := _NO_MODULE.match(last):
-        remedy = "Do without it: a box without network cannot install any"
-        return f"[note] The box has no package {missing['name'].partition('.')[0]}. {remedy}."
+        return _without_package(missing["name"].partition(".")[0], sandbox)
     return ""
+
+
+def _without_package(name: str, sandbox: SandboxFacts) -> str:
+    note = f"[note] The box has no package {name}."
+    if sandbox.packages is not None:
+        has = ", ".join(("Python's standard library", *sandbox.packages))
+        note += f" It has {has}: use what is there."
+    if sandbox.network:
+        return f"{note} If the box reaches a package index, `pip install` in it gets others."
+    return (
+        f"{note} Nothing can be installed: the box reaches no network. If it cannot be done "
+        "without the package, tell people that the operator can let boxes reach a package index "
+        "(NEKRO_SANDBOX__EGRESS) or add a plugin that has the package."
+    )
 
 
 def _after_time_out(seconds: float, *, has_shell: bool) -> str:

@@ -109,9 +109,11 @@ class ReplyReader:
         on_text: Callable[[], object] = _ignore,
         on_end: Callable[[], object] = _ignore,
     ) -> None:
-        """``keeps_values`` says that the run continues with the variables of earlier code.
-        ``words`` sends words while the model writes. ``on_text`` is called with each piece of the
-        reply. ``on_end`` is called when the reply has ended; its code may still run."""
+        """``bare_code`` says that the reply will be code without a fence. ``is_call`` says whether
+        a text without a fence is a call of a tool; then it is run. ``keeps_values`` says that the
+        run continues with the variables of earlier code. ``words`` sends words while the model
+        writes. ``on_text`` is called with each piece of the reply. ``on_end`` is called when the
+        reply has ended; its code may still run."""
         self._on_text = on_text
         self._on_end = on_end
         self._model = model
@@ -258,7 +260,7 @@ class ReplyReader:
 
     async def _finish(self, watchers: TaskGroup) -> RunResult | None:
         """Finish after the reply has ended: run its last statement, then wait for the end of the
-        run."""
+        run. Return None if no code was run or if the box failed."""
         if self._end != "cut":
             last = self._code.finish()
             if self._end != "whole":

@@ -223,7 +223,8 @@ def done_lines(runs: Sequence[tuple[RunRecord, Sequence[ToolCall]]]) -> list[str
 
 
 def _words_note(reply: ModelReply, outcome: StepOutcome) -> list[str]:
-    """Return a line about the words outside of the code."""
+    """Return lines about the words outside of the code; nothing if there is nothing to say about
+    them."""
     if outcome.said:
         return [
             "[note] Words before your block were sent while you wrote them, and are listed below.",

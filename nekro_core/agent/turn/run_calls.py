@@ -114,7 +114,8 @@ class RunCalls:
         """The results that the model must see next: each function's name, and its returned
         content."""
         self.recorded: list[str] = []
-        """The results of ``BEHAVIOR`` calls, which were noted in the chat's history."""
+        """The results of tools of the kind `ToolKind.BEHAVIOR`, which were noted in the chat's
+        history."""
         self.unread = ""
         """The result of a tool search that the model has not seen yet. It is emptied when the code
         calls a deferred tool, because the model then does not need the result."""
@@ -142,9 +143,10 @@ class RunCalls:
         position: int | None = None,
         outgoing: MessageSender | None = None,
     ) -> CallResult:
-        """Carry out one call and log it, even if it fails. The effect of a ``BEHAVIOR`` is also
-        noted in the chat's history. ``position`` is the number of the call within its reply. If
-        ``outgoing`` is given, messages are sent through it."""
+        """Carry out one call and log it, even if it fails. The result of a tool of the kind
+        `ToolKind.BEHAVIOR` is also noted in the chat's history. ``position`` is the number of the
+        call within its reply, from 0; None gives it the next number of this run. If ``outgoing`` is
+        given, messages are sent through it."""
         tracer = self._telemetry.tracer
         if not tracer.enabled:
             return await self._call(call, position, outgoing)

@@ -10,6 +10,7 @@ from nekro_core.agent.prompt.discovery import ToolDiscovery
 from nekro_core.agent.prompt.memory_sections import MemoryReader, NoMemory
 from nekro_core.agent.prompt.pictures import PromptPictures
 from nekro_core.agent.prompt.window import HistoryWindows
+from nekro_core.agent.prompt.written_window import WrittenWindows
 from nekro_core.agent.settings import AgentSettings
 from nekro_core.agent.shown.recording import PromptDescriber
 from nekro_core.agent.turn.boxes import ChatBoxes
@@ -75,7 +76,8 @@ class PromptServices:
     content of posted files. ``capabilities`` returns what messages to a chat can carry; None if
     that is not known. ``sandbox`` returns the present facts about boxes. ``memory`` gives the
     sections that a prompt shows before the history. ``windows`` remembers where the history begins
-    in each chat's prompt."""
+    in each chat's prompt, and ``written`` the lines of that history. ``describer`` writes from what
+    a request was made."""
 
     store: Store
     plugins: PromptPlugins
@@ -93,6 +95,7 @@ class PromptServices:
     sandbox: Callable[[], SandboxFacts] = SandboxFacts
     memory: MemoryReader = field(default_factory=NoMemory)
     windows: HistoryWindows = field(default_factory=HistoryWindows)
+    written: WrittenWindows = field(default_factory=WrittenWindows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,8 @@ class StepRunner:
     """Takes one step: asks the model, runs the model's code, answers the calls of the code, and
     records all this. ``limits`` count the step's cost. If ``new_lines`` is given, the reply is
     dropped if the asker writes again before the reply has an effect. ``words`` sends the words of
-    the reply while the model writes."""
+    the reply while the model writes. ``may_be_empty`` says that an empty reply is no failure of the
+    model, because people have got an answer."""
 
     def __init__(
         self,
@@ -75,10 +76,10 @@ class StepRunner:
         self.watch = watch
         self.run_id = step.run_id
         self.words = words
-        ctx = replace(step.ctx, meter=limits)
+        of_bot = step.ctx.services
         if words is not None:
-            outgoing = WithoutRepeats(ctx.services.outgoing, words)
-            ctx = replace(ctx, services=replace(ctx.services, outgoing=outgoing))
+            of_bot = replace(of_bot, outgoing=WithoutRepeats(of_bot.outgoing, words))
+        ctx = replace(step.ctx, meter=limits, services=of_bot)
         self.calls = RunCalls(
             step.tools,
             ctx,
@@ -126,6 +127,7 @@ class StepRunner:
         cost = self.pay(reply.usage)
         if self._run_stored is not None:
             await self._run_stored
+            await self._box.save_run()
             await self._recorder.end_run(self.run_id, reply, self.calls)
         if reply.result is not None:
             self.watch.statements(reply.result.timeline)
@@ -133,8 +135,9 @@ class StepRunner:
         return reply
 
     async def read(self, reader: Reader[_Reply]) -> _Reply:
-        """Read a reply. It is recorded even after a cancellation. Raises `AskerWroteAgain` if the
-        reply was dropped, and the errors of the reader."""
+        """Read a reply. If the reading is cancelled or the reply is dropped, record the part that
+        arrived. Otherwise the caller must record the reply. Raises `AskerWroteAgain` if the reply
+        was dropped, and the errors of the reader."""
         request, lines = self.step.request, self._new_lines
         try:
             if lines is None:
@@ -185,10 +188,11 @@ class StepRunner:
         stored, but the calls of the code wait until the run is stored."""
         self._run_span = self._services.telemetry.tracer.begin("run_code", {})
         self.calls.traced_in = self._run_span
+        self._recorder.begin_row()  # The row is written while the box is opened.
         box = await self._box.open()
         await self.store_run()
         self._box.has_run = True
-        await box.put_uploads(self._context.media)
+        await box.put_uploads(self._context.media())
         extras = self._services.plugins.box_extras(self.step.ctx)
         await box.put_links(extras.links)
         functions = self.step.tools.once(guest_functions)

@@ -234,8 +234,8 @@ class Turn:
         return await self._decide(reply, runner)
 
     async def _decide(self, reply: ModelReply, runner: StepRunner) -> str:
-        """Decide how the turn continues after a reply with code. Returns why the turn ended. If the
-        text is empty, another step follows."""
+        """Decide how the turn continues after a reply with code. Returns why the turn ended; empty
+        if another step follows."""
         calls, sent = runner.calls, await self._recorder.sent_in_run(runner.run_id)
         answered = any(row.state in DO_NOT_RESEND for row in sent)
         self._replies.sent = self._replies.sent or answered
@@ -289,7 +289,9 @@ class Turn:
         """Return a line about what the model can do about an error, if anything is known."""
         seconds = self._services.run_limits.seconds
         has_shell = runner.step.tools.resolve("shell") is not None
-        return [*filter(None, [remedy_line(reply, seconds=seconds, has_shell=has_shell)])]
+        sandbox = self._services.sandbox()
+        line = remedy_line(reply, seconds=seconds, has_shell=has_shell, sandbox=sandbox)
+        return [line] if line else []
 
     def _next_reply_lines(self, *, failed: bool = False) -> list[str]:
         """Return what the model must know about its next reply. ``failed`` says that the last step
@@ -326,7 +328,8 @@ class Turn:
         """Decide how the turn continues after finished code. If the code printed something, another
         step follows. There are two exceptions: the same code printed the same text in the previous
         step, or the last three steps printed the same text. ``prose`` are the words that were not
-        sent. ``answered`` says whether the code sent a message."""
+        sent. ``answered`` says whether the code sent a message. Returns the same as
+        `_take_step`."""
         output_before, code_before = self._output, self._output_code
         self._output, self._output_code = reply.shows, reply.code.strip()
         self._repeats = self._repeats + 1 if self._output == output_before else 0
@@ -343,7 +346,8 @@ class Turn:
         return "finished"
 
     async def _decide_without_code(self, reply: ModelReply, runner: StepRunner) -> str:
-        """Decide how the turn continues after a reply without code."""
+        """Decide how the turn continues after a reply without code. Returns the same as
+        `_take_step`."""
         if reply.end == "whole" and (is_silence(reply.prose) or reply.prose == SILENT_CODE):
             return "finished"
         if calls := self._json_calls(reply.prose, runner):
@@ -364,7 +368,7 @@ class Turn:
         return ""
 
     def _json_calls(self, prose: str, runner: StepRunner) -> list[FunctionCall]:
-        """Return the calls if a reply is only calls written as JSON."""
+        """Return the calls if a reply is only calls written as JSON; otherwise an empty list."""
         tools = runner.step.tools
         return json_calls(prose, lambda name: tools.resolve(name) is not None)
 

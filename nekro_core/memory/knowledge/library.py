@@ -1,9 +1,10 @@
 """Keeps the folders of documents and their index, and finds pieces of documents.
 
 ``data/knowledge/bot/`` has the documents of all chats, ``data/knowledge/chats/NAME/`` those of one
-chat. A chat never finds a document of another chat, unless an operator has linked the two chats.
-The documents that a member gave with ``/learn`` are in a folder whose name is a digest of the
-member's id. So an erasure of this member finds and deletes them.
+chat. ``bot`` and ``chats/NAME`` are the *scopes* of the documents. A chat never finds a document of
+another chat, unless an operator has linked the two chats. The documents that a member gave with
+``/learn`` are in a folder whose name is a digest of the member's id. So an erasure of this member
+finds and deletes them.
 """
 
 import os
@@ -21,13 +22,14 @@ from loguru import logger
 from watchfiles import awatch
 
 from nekro_core.chat import ChatKey
-from nekro_core.media.documents import MAX_BYTES, READABLE, DocumentReader
+from nekro_core.media.documents import MAX_BYTES, READABLE, DocumentReader, DocumentText
 from nekro_core.media.errors import MediaError, UnusableMedia
 from nekro_core.memory.knowledge.pieces import indexed_pieces, searchable
 from nekro_core.memory.scope import MemoryScope
 from nekro_core.memory.settings import MemorySettings
 from nekro_core.memory.words import split_words
 from nekro_core.store.knowledge_index import FoundPiece, KnowledgeIndex, KnownFile
+from nekro_core.system.atomic_files import write_whole
 from nekro_core.system.errors import NekroError
 from nekro_core.system.folder_watch import stop_event_of_watch
 
@@ -53,6 +55,9 @@ _STEP_MS = 200
 """Milliseconds after which the watch looks again for changes, and whether it should end."""
 _UNSAFE = re.compile(r"[^\w.\- ]+")
 _MAX_NAME = 100
+_MAX_PROBLEM = 300
+"""Maximum number of characters of the reason why a document cannot be read."""
+_TOO_LARGE = f"it has more than {MAX_BYTES // 1024 // 1024} MB"
 MAX_FOUND = 20
 
 
@@ -79,7 +84,8 @@ class KnowledgeLibrary:
         self._opened = False
 
     def folder_of(self, chat_key: ChatKey | None) -> Path:
-        """Return the folder of the documents of a chat, or of the bot."""
+        """Return the folder of the documents of a chat; of those of all chats if ``chat_key`` is
+        None."""
         return self._folder / self._scope_of(chat_key)
 
     @staticmethod
@@ -181,24 +187,23 @@ class KnowledgeLibrary:
         path = self._folder / file.scope / file.path
         try:
             if file.size > MAX_BYTES:
-                raise UnusableMedia(f"it has more than {MAX_BYTES // 1024 // 1024} MB")
+                raise UnusableMedia(_TOO_LARGE)
             data = await anyio.to_thread.run_sync(path.read_bytes)
             document = await self._reader.read(file.path, data)
-            markdown = PurePosixPath(file.path).suffix.lower() in _MARKDOWN
-
-            def store() -> None:
-                found = indexed_pieces(document, markdown=markdown)
-                pieces = [*islice(found, _MAX_PIECES)]
-                cut = document.cut or next(found, None) is not None
-                name = searchable(PurePosixPath(file.path).name)
-                self._index.put(_with(file, cut=cut), pieces, name_words=name)
-
-            await anyio.to_thread.run_sync(store)
+            await anyio.to_thread.run_sync(self._put, file, document)
         except (MediaError, OSError) as error:
             why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
             logger.warning("knowledge/{}/{}: {}", file.scope, file.path, why)
-            failed = partial(self._index.put, _with(file, problem=why[:300]), ())
+            failed = partial(self._index.put, _with(file, problem=why[:_MAX_PROBLEM]), ())
             await anyio.to_thread.run_sync(failed)
+
+    def _put(self, file: KnownFile, document: DocumentText) -> None:
+        """Put the pieces of a document into the index."""
+        name = PurePosixPath(file.path)
+        found = indexed_pieces(document, markdown=name.suffix.lower() in _MARKDOWN)
+        pieces = [*islice(found, _MAX_PIECES)]
+        cut = document.cut or next(found, None) is not None
+        self._index.put(_with(file, cut=cut), pieces, name_words=searchable(name.name))
 
     def readable(self, chat_key: ChatKey) -> frozenset[str]:
         """Return the scopes whose documents may be read in a chat."""
@@ -228,7 +233,7 @@ class KnowledgeLibrary:
     async def learn(
         self, chat_key: ChatKey | None, name: str, data: bytes, *, given_by: str = ""
     ) -> KnownFile:
-        """Store a document for a chat, or for all chats, and read it. A document of the same name
+        """Read a document, and store it for a chat, or for all chats. A document of the same name
         is replaced.
 
         Args:
@@ -238,8 +243,9 @@ class KnowledgeLibrary:
             given_by: The id of the member who gave it; empty for an operator.
 
         Raises:
-            DocumentRefused: The document is not stored: its kind is not supported, it is damaged or
-                encrypted, or there are too many documents.
+            DocumentRefused: The document is not stored: its kind is not supported, the member has
+                given too many documents, or it is too large, damaged or encrypted. An earlier
+                document of the same name stays.
             OSError: The file cannot be written.
         """
         safe = _safe_name(name)
@@ -255,20 +261,32 @@ class KnowledgeLibrary:
             raise DocumentRefused(f"{_MAX_LEARNED} of your documents are here already")
         await self._open()
         async with self._one:
-            await anyio.to_thread.run_sync(_write, target, data)
+            try:
+                if len(data) > MAX_BYTES:
+                    raise UnusableMedia(_TOO_LARGE)
+                document = await self._reader.read(path, data)
+            except MediaError as error:
+                raise DocumentRefused(f"{safe}: {str(error)[:_MAX_PROBLEM]}") from None
+            await anyio.to_thread.run_sync(write_whole, target, data)
             status = target.stat()
             scope = self._scope_of(chat_key)
             file = KnownFile(scope=scope, path=path, modified=status.st_mtime, size=status.st_size)
-            await self._read(file)
+            await anyio.to_thread.run_sync(self._put, file, document)
         (stored,) = (
             each
             for each in await anyio.to_thread.run_sync(self._index.files, {scope})
             if each.path == path
         )
-        if stored.problem:
-            await self.forget(scope, path)
-            raise DocumentRefused(f"{safe}: {stored.problem}")
         return stored
+
+    def has(self, chat_key: ChatKey | None, name: str) -> bool:
+        """Return whether `learn` of an operator would replace a document.
+
+        Args:
+            chat_key: The chat; None for all chats.
+            name: The name that people see.
+        """
+        return (self.folder_of(chat_key) / _safe_name(name)).exists()
 
     async def forget(self, scope: str, path: str) -> None:
         """Delete a document. Raises `DocumentRefused` if the index does not know it."""
@@ -336,11 +354,6 @@ def _safe_name(name: str) -> str:
     if not dot:
         return clean[:_MAX_NAME] or "document"
     return f"{stem[:_MAX_NAME] or 'document'}.{ending[:10]}"
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path.write_bytes(data)
 
 
 def _is_document(_: object, path: str) -> bool:

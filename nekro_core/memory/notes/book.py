@@ -2,7 +2,7 @@
 
 What a person said about themselves is corrected only by what the same person says, or by an
 operator. Without this rule, a member of a group could end a true note about somebody else by having
-the bot remember the opposite. Both notes then hold, and prompts show who said each.
+the bot remember the opposite. With the rule, neither note ends, and prompts show who said each.
 """
 
 from collections.abc import Callable, Collection
@@ -27,7 +27,7 @@ _MAX_NAME = 100
 MAX_FOUND = 50
 """Maximum number of notes that a search returns."""
 _MAX_WORDS = 1_000
-"""Number of characters of a search for notes that are read."""
+"""Maximum number of characters of a search text that are read. The rest is ignored."""
 _CORRECTED = 10
 """Maximum number of notes in `NewNote.replaces`."""
 
@@ -83,13 +83,15 @@ class NoteBook:
 
         A note that exists already is not stored twice. If there is a note about the same person
         that says nearly the same, the new note replaces it: the old note stays stored, marked as
+        ended. The new note does not replace a note that it may not correct (see the top of this
+        module). If it contradicts a note that was said later, the new note itself is stored as
         ended.
 
         Args:
             chat_key: The chat in which the note was said.
             new: The note.
-            read: The records from which the note was made. If one of them was deleted, nothing is
-                stored, and the result is None.
+            read: The records from which the note was made. If one of them was deleted or recalled,
+                nothing is stored, and the result is None.
 
         Raises:
             NoteRefused: The text is empty or too long, or nothing may be remembered about one of
@@ -185,9 +187,9 @@ class NoteBook:
     async def rewrite(
         self, chat_key: ChatKey, note_id: int, text: str, *, said_by: str | None = None
     ) -> NoteRow:
-        """Replace the text of a note. Returns the note as it was. ``said_by`` is the person who
-        says the new text; None if the author stays. Raises `NoSuchNote`, `NoteRefused` and
-        `StoreError`."""
+        """Replace the text of a note. If the note had ended, it is true again. Returns the note as
+        it was. ``said_by`` is the person who says the new text; None if the author stays. Raises
+        `NoSuchNote`, `NoteRefused` and `StoreError`."""
         note = await self.get(chat_key, note_id)
         author = note.said_by if said_by is None else said_by
         new = NewNote(text=text, about_id=note.about_id, said_by=author)
@@ -200,7 +202,8 @@ class NoteBook:
     async def end(self, chat_key: ChatKey, notes: Collection[int]) -> None:
         """Mark notes that were said in this chat as ended: they are no longer true."""
         if notes:
-            await self._notes.end([*notes][:_CORRECTED], chat_key=chat_key, until=self._wall())
+            now = self._wall()
+            await self._notes.end(notes, chat_key=chat_key, until=now, changed=now)
 
     async def delete(self, chat_key: ChatKey, note_id: int) -> NoteRow:
         """Delete a note that may be read in a chat. Returns it. Raises `NoSuchNote` and
@@ -233,7 +236,7 @@ class NoteBook:
             words: The words to search for. If there are none, the newest notes that have not ended
                 are returned.
             about: Only notes about this person; the empty id means notes about the chat.
-            limit: The maximum number of notes.
+            limit: The maximum number of notes, at most `MAX_FOUND`.
         """
         limit = max(1, min(limit, MAX_FOUND))
         people = None if about is None else [about]
@@ -262,8 +265,8 @@ def _may_correct(new: NewNote, old: NoteRow) -> bool:
 
 
 def _is_older(new: NewNote, known: NoteRow) -> bool:
-    """Return True if a note was said before a known one: notes are drawn out of conversations some
-    time after these."""
+    """Return True if a note was said before a known one. This happens because notes are drawn out
+    of a conversation only some time after it."""
     if new.source_seq and known.source_seq:
         return new.source_seq < known.source_seq
     return bool(new.since) and new.since < known.since

@@ -22,7 +22,8 @@ class ImportedNotes:
     Attributes:
         kept: The number of new notes.
         existed: The number of notes that were stored before.
-        refused: The reasons why lines were left out, each with the number of the line; at most 20.
+        refused: The reasons why lines were left out, each with the number of the line: of the first
+            20 such lines, and of the line at which the import ended because there were too many.
         refused_count: How many lines were left out.
     """
 
@@ -72,7 +73,7 @@ async def import_lines(
     """
     kept = existed = count = 0
     refused: list[str] = []
-    for number, line in enumerate(text.splitlines(), first_line):
+    for number, line in enumerate(text.split("\n"), first_line):
         if not line.strip():
             continue
         if number >= first_line + MAX_LINES:

@@ -26,9 +26,9 @@ async def notes_section(
 ) -> str:
     """Write the notes about the chat and these people, in at most ``tokens`` tokens; empty if there
     are none. If not all notes fit, the newest of each author are chosen, so that a flood of notes
-    by one person does not hide those of others. They are written in the order in which they were
-    made, so that the text changes as little as possible when a note is added. The prompt quotes the
-    lines. Raises `StoreError`."""
+    by one person does not hide those of others. The chosen notes are written in the order in which
+    they were made, so that the text changes as little as possible when a note is added. The prompt
+    quotes the lines. Raises `StoreError`."""
     notes = await book.listed(chat_key, about={"", *people})
     left = tokens - _MORE_TOKENS
     shown: dict[int, str] = {}

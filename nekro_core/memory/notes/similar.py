@@ -48,7 +48,8 @@ def is_near(one: str, other: str) -> bool:
 
 def contradicts(one: str, other: str) -> bool:
     """Return True if two near doubles contradict each other: their numbers differ, or only one of
-    them has a "not". The newer note then became true only after the older one was written."""
+    them has a "not". Then the newer note is true since it was said. Otherwise it is true since the
+    older one was said."""
     numbers = Counter(_NUMBER.findall(one)) != Counter(_NUMBER.findall(other))
     return numbers or _negated(one) != _negated(other)
 

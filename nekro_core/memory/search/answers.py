@@ -28,7 +28,8 @@ _READ = 500
 
 def traits_of(text: str) -> int:
     """Return what a message has: the bit 1 for the first of `MESSAGE_TRAITS`, 2 for the second, and
-    so on. It takes 5 to 10 µs: each message that arrives is read."""
+    so on. This function reads each message that arrives, so it must be fast: it takes 5 to 10
+    µs."""
     text = text[:_READ]
     words, ascii_only, found = (
         set(text.lower().translate(_BETWEEN_WORDS).split()),

@@ -67,7 +67,7 @@ def parse_date(text: str, zone: tzinfo | None, *, end: bool) -> float:
     Args:
         text: A date such as ``2025-03-08``, or with a time as ``2025-03-08T21:14``.
         zone: The time zone of the date, unless the text contains one; None for the machine's.
-        end: Whether the date ends a time span. Then a date without a time means the end of that
+        end: Whether the date ends a time span. If so, a date without a time means the end of that
             day.
 
     Returns:
@@ -95,7 +95,7 @@ def spans_in(text: str, now: float, zone: tzinfo | None = None) -> list[Span]:
 
     Args:
         text: A question in English, Chinese or Japanese.
-        now: The present time; "last week" is relative to it.
+        now: The present time in seconds since 1970; "last week" is relative to it.
         zone: The time zone; None for the machine's.
 
     Returns:

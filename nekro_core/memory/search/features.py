@@ -41,9 +41,9 @@ _ALL_POWER = 4
 """The feature `words_all` is the share of the question's terms that the message has, to this power:
 1 for all terms, and 0.06 for half of them."""
 _LEAST_SCORE = 3.0
-"""The other features of words are divided by the highest `words_near` of all messages, but at least
-by this number, which is about the score of a message with one rare term. So if the words of no
-message fit well, no message gets a high number."""
+"""All features of words except `words_all` are divided by the highest `words_near` of all messages,
+but at least by this number, which is about the score of a message with one rare term. So if the
+words of no message fit well, no message gets a high number."""
 _SAID_ABOUT_S = 4 * 86_400.0
 """The feature `time_near` is 1 for a message that was written at most this many seconds before or
 after a time that the question names."""
@@ -58,7 +58,7 @@ class PlacesAround:
 
     Args:
         found: The data of the messages and of their neighbours.
-        places: The positions of the messages.
+        places: The positions of the messages in the chat (`nekro_core.store.search_index`).
     """
 
     def __init__(self, found: Neighbourhood, places: Positions) -> None:
@@ -101,7 +101,7 @@ def features_of(
 
     Args:
         question: The question.
-        terms: The terms of the question that messages have.
+        terms: Those terms of the question that occur in messages of the chat.
         found: The data of the messages and of their neighbours.
         places: The positions of the messages.
         around: Gets values of the neighbours.

@@ -47,10 +47,11 @@ _LATEST = 1e11
 """A time in seconds since 1970 that is later than any message: the inbox does not accept later
 times."""
 _ACROSS = 500
-"""If a block of the index has messages from inside and from outside of a time span, a search reads
-the time of each of its messages. This is the maximum number of such blocks. There are only two if
-the messages of the chat are in the order of their times. If there are more than the maximum, only
-the newest blocks are read, which have 2.6 MB."""
+"""The index keeps the times of messages in blocks of consecutive messages. If a block has messages
+from inside and from outside of a time span, a search reads the time of each of its messages. This
+is the maximum number of such blocks of a search. There are only two if the messages of the chat are
+in the order of their times. If there are more than the maximum, only the newest blocks are read,
+which have 2.6 MB."""
 _MOST_READ = 1000
 """Maximum number of messages that a search reads to find those that still exist. An index can
 contain many messages in a row that were recalled."""
@@ -94,10 +95,10 @@ class MessagesFound:
     """What a search found.
 
     Attributes:
-        records: The messages, best first.
+        records: The messages, best first; newest first if the search had no words.
         incomplete: Whether some older messages were not searched, because they are not indexed yet,
             or because too many newer ones were recalled.
-        weak: Whether no message fits the words well. Then the records are those that fit best all
+        weak: Whether no message fits the words well. If so, the records are those that fit best all
             the same, at most `_NEAREST`.
     """
 
@@ -211,7 +212,8 @@ class MessageFinder:
         return datetime.fromtimestamp(seconds, self._zone).astimezone(self._zone)
 
     async def answered_by(self, record: Record) -> int:
-        """Return the number of the message to which this message replies; 0 if it is not a reply.
+        """Return the number of the message to which this message replies; 0 if this message is not
+        a reply, or if the other message was recalled or is not stored.
 
         Raises:
             StoreUnavailable: The database does not answer.
@@ -295,7 +297,8 @@ class MessageFinder:
     async def _listed(
         self, view: ChatView, allowed: NDArray[np.bool_] | None, spans: Sequence[Span]
     ) -> Positions:
-        """Return the messages that fit the filters and the times of the question, newest first."""
+        """Return the positions of the messages that fit the filters and the times of the question,
+        newest first."""
         if spans:
             named = np.zeros(view.total, np.bool_)
             for span in spans:

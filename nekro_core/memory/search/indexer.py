@@ -42,7 +42,7 @@ _CHANGES_S = 5.0
 """Seconds between two searches for changed messages."""
 _PAGES_AT_ONCE = 16
 """Number of pages that one step of a merge reads from each of the merged segments. A page has the
-terms of one bucket."""
+terms of one bucket (`nekro_core.store.search_index` explains buckets)."""
 
 
 @dataclass(slots=True)

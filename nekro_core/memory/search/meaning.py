@@ -25,6 +25,8 @@ a segment of the index yet."""
 _QUERIES = 64
 """Maximum number of cached vectors of questions. It is larger than the number of searches that run
 at the same time, because `query` must find the vector that it has just computed."""
+_AT_ONCE = 2048
+"""Maximum number of messages whose vectors are compared in one step, which takes 2 MB."""
 
 Signs: TypeAlias = "NDArray[np.uint8]"
 
@@ -47,7 +49,7 @@ class MessageVectors:
         self._computing: dict[bytes, anyio.Event] = {}
 
     def cached(self, text: str) -> bytes | None:
-        """Return the signs of a text's vector, if they are cached."""
+        """Return the signs of a text's vector; None if they are not cached."""
         return self._known.get(_digest(text))
 
     async def query(self, text: str) -> NDArray[np.float32] | None:
@@ -111,10 +113,12 @@ def cosines_of(query: NDArray[np.float32], signs: Signs) -> NDArray[np.float32]:
     # For each byte of signs and each of its 256 values, add up the numbers of the query once. Then
     # a message takes 64 additions instead of 512.
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32) * 2 - 1
-    sums = bits @ query.reshape(-1, 8).T
+    sums = query.reshape(-1, 8) @ bits.T
+    first = np.arange(len(sums)) * 256
     products = np.zeros(len(signs), np.float32)
-    for place in range(sums.shape[1]):
-        products += sums[signs[:, place], place]
+    for at in range(0, len(signs), _AT_ONCE):
+        part = slice(at, at + _AT_ONCE)
+        products[part] = sums.ravel()[signs[part] + first].sum(axis=1)
     size = np.sqrt(np.float32(len(query))) * max(float(np.linalg.norm(query)), 1e-9)
     return np.asarray(products / size, np.float32)
 

@@ -36,7 +36,8 @@ class Neighbourhood:
         lengths: How many terms each message has.
         traits: Bits that say what each message contains, such as a digit (`answers.traits_of`).
         signs: The signs of their vectors; only zeros for a vector that is not known.
-        others: The signs of the vectors of some hundred other messages of the chat.
+        others: The signs of the vectors of some hundred messages, evenly chosen from the blocks of
+            the index that were read.
     """
 
     positions: Positions

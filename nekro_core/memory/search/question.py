@@ -51,7 +51,7 @@ def read_question(text: str, now: float, zone: tzinfo | None = None) -> SearchQu
 
     Args:
         text: The question.
-        now: The present time, for "last week" and the like.
+        now: The present time in seconds since 1970, for "last week" and the like.
         zone: The time zone of the times in the question; None for the machine's.
     """
     text = text[:LONGEST_QUESTION]
@@ -74,7 +74,7 @@ def searched_terms(question: SearchQuestion) -> list[str]:
 def weighted_terms(
     question: SearchQuestion, hits: Mapping[str, TermHits], total: int
 ) -> list[WeightedTerm]:
-    """Return the terms of a question that messages have, with their weights.
+    """Return those terms of a question that occur in messages of the chat, with their weights.
 
     Args:
         question: The question.

@@ -52,14 +52,16 @@ MEDIUM = 50_000
 """In chats with at most this many messages, a search has the time to rank and compare more messages
 than in larger chats."""
 _MOST_SEEDING = 20_000
-"""The messages whose words have the best scores are looked for only among messages with the rarest
-terms: so many of these terms that they have at most this many hits, but at least one term. In a
-large chat, a message that has only common terms is not one of the best."""
+"""The messages whose words have the best scores are looked for only among messages that have one of
+the rarest terms of the question. The rarest terms are taken one after another, as long as they have
+together at most this many hits; the rarest one is always taken. In a large chat, a message that has
+only common terms is not one of the best."""
 _ALL = 5000
 """In a chat with at most this many messages, all messages are ranked."""
 _MOST_POSTINGS = 150_000
-"""Maximum number of postings that are read, those of the rarest terms first. 50,000 postings take a
-millisecond, and in a chat of a million messages the common terms help little."""
+"""Maximum number of postings that are read, those of the rarest terms first. A posting says that
+one message has one term. 50,000 postings take a millisecond, and in a chat of a million messages
+the common terms help little."""
 
 
 @dataclass(frozen=True, slots=True)

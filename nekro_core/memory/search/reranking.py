@@ -27,9 +27,9 @@ from nekro_core.system.arrays import NDArray, np
 _COMPARED = 1000
 _COMPARED_IN_MEDIUM = 300
 _COMPARED_IN_LARGE = 100
-"""So many of the messages whose words fit the question best are ordered: `_COMPARED` in chats with
-up to `_SMALL` messages, `_COMPARED_IN_MEDIUM` in chats with up to `MEDIUM`, `_COMPARED_IN_LARGE` in
-larger chats."""
+"""How many messages a search orders by all their features: those whose words fit the question best,
+up to `_COMPARED` in chats with up to `_SMALL` messages, `_COMPARED_IN_MEDIUM` in chats with up to
+`MEDIUM` messages, and `_COMPARED_IN_LARGE` in larger chats."""
 _SMALL = 5000
 """In a chat with at most this many messages, a search lets the sentence encoder encode messages
 that are not encoded yet. In a larger chat, only the background task encodes messages."""
@@ -121,7 +121,7 @@ class Reranking:
         Args:
             view: The chat.
             question: The question.
-            terms: The terms of the question that messages have.
+            terms: Those terms of the question that occur in messages of the chat.
             best: The messages whose words fit the question best, the best first.
             allowed: For each position, whether the asker's filters let the message through; None
                 for all.
@@ -261,8 +261,9 @@ def _cosines(
 
 
 def _mean_cosine(query: NDArray[np.float32], found: Neighbourhood) -> float | None:
-    """Estimate the mean similarity of the question and all messages of a chat, from messages that
-    are not ordered (`Neighbourhood.others`). The ordered messages would give too high a mean,
-    because they were chosen for fitting the question."""
+    """Estimate the mean similarity of the question and all messages of a chat, from messages most
+    of which are not ordered (`Neighbourhood.others`). The ordered messages would give too high a
+    mean, because they were chosen for fitting the question. Return None if none of these messages
+    has a vector."""
     known = found.others[found.others.any(axis=1)]
     return float(cosines_of(query, known).mean()) if len(known) else None

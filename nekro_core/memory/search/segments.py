@@ -1,4 +1,7 @@
-"""Makes segments of the search index from messages, and merges them."""
+"""Makes segments of the search index from messages, and merges them.
+
+`nekro_core.store.search_index` explains segments, positions and pages,
+`nekro_core.store.search_pages` postings."""
 
 from __future__ import annotations
 
@@ -64,6 +67,7 @@ def merged_segment(segments: Sequence[SearchSegment]) -> SearchSegment:
 
 
 def posting_of(message: MessageTerms, position: int) -> Iterator[tuple[str, Postings]]:
-    """Yield the postings of one message of a segment."""
+    """Yield each term of one message with its posting. ``position`` is the position of the message
+    in its segment."""
     for term, count in message.terms.items():
         yield term, np.array([posting(position, count, message.length)], "<u4")

@@ -29,6 +29,9 @@ class SummarySection:
         the last reset of the conversation. As long as ``before_seq`` is the same, the text seldom
         changes. Raises `StoreError`."""
         summaries = self._store.summaries
+        shows_all = self._store.messages.begins_at(chat_key, before_seq)
+        if shows_all and not await summaries.may_exist():
+            return ""
         if not await summaries.has_older(chat_key, before_seq):
             return ""
         whole = await self._summarizer.newest_whole(chat_key)

@@ -2,9 +2,9 @@
 
 A *summary of records* replaces up to `CHUNK` records in prompts. When there are several, the oldest
 are *folded*: a model writes them and the previous *summary of summaries* of the chat into a new
-summary of summaries. Some records are summarized while prompts still show them: when the window of
-the prompts moves, the summary of the records that leave the window exists. The records and the
-folded summaries stay stored.
+summary of summaries. Some records are summarized while prompts still show them. So when the
+prompts' *window* (the records that they show) moves on, the summary of the records that leave it
+exists already. The records and the folded summaries stay stored.
 """
 
 from collections.abc import Callable, Sequence
@@ -88,7 +88,7 @@ class Summarizer:
     async def work(self, chat_key: ChatKey, before_seq: int, *, ahead: bool = True) -> bool:
         """Make the missing summaries of a chat whose prompts begin at record ``before_seq``. With
         ``ahead``, some records that prompts still show are summarized too. Returns whether all
-        summaries are made. Raises `NoQuickModel`, `AskedTooOften` and `StoreError`."""
+        summaries are made or given up. Raises `NoQuickModel`, `AskedTooOften` and `StoreError`."""
         await self._summaries.mark_recalled_stale(chat_key)
         # Without this check, each turn would read 400 records although there is no model to
         # summarize them.
@@ -171,9 +171,9 @@ class Summarizer:
         return stored
 
     def _given_up(self, chat_key: ChatKey, key: object, error: Exception) -> bool:
-        """Return True if the summary must not be tried again: the model has given a wrong answer,
-        or none in time, `ATTEMPTS` times. Other errors of the provider are never a reason to give
-        up. Raises `NoQuickModel` and `AskedTooOften`."""
+        """Return True if the summary must not be tried again: it has failed at least
+        `background.ATTEMPTS` times, and this time the model has given a wrong answer, or none in
+        time. After any other error it is tried again. Raises `NoQuickModel` and `AskedTooOften`."""
         if isinstance(error, NoQuickModel | AskedTooOften):
             raise error
         why = str(error) or type(error).__name__
@@ -202,7 +202,8 @@ class Summarizer:
         return len(stale) <= _MADE_AGAIN
 
     async def _fold(self, chat_key: ChatKey, before_seq: int) -> bool:
-        """Fold the oldest summaries of records into the summary of summaries."""
+        """Fold the oldest summaries of records into the summary of summaries. Returns False if some
+        must be folded later."""
         for _ in range(_LATEST):
             whole = await self.newest_whole(chat_key)
             through = whole.through_seq if whole else 0
@@ -249,7 +250,7 @@ class Summarizer:
         return await self._summaries.put(row, folded=folded)
 
     async def newest_whole(self, chat_key: ChatKey) -> SummaryRow | None:
-        """Get the newest summary of summaries of a chat."""
+        """Get the newest summary of summaries of a chat; None if there is none."""
         rows = await self._summaries.of_chat(chat_key, level=SUMMARIES_LEVEL, limit=1)
         return rows[-1] if rows else None
 
@@ -257,7 +258,8 @@ class Summarizer:
         self, chat_key: ChatKey, whole: SummaryRow | None, before_seq: int
     ) -> int:
         """Get the number of the newest record before ``before_seq`` at which the conversation was
-        reset; 0 if the records that the summaries cover contain no reset."""
+        reset; 0 if there is none. Only records after the range of ``whole`` are searched or, if it
+        is None, those from the first summary on."""
         if whole is not None:
             after = whole.through_seq
         else:

@@ -18,7 +18,7 @@ usually comes within this time."""
 
 
 class SentenceEncoder:
-    """Computes vectors of texts, and caches them."""
+    """Computes vectors of texts. `near` caches them; `signs` does not."""
 
     def __init__(self) -> None:
         import numpy as np  # noqa: PLC0415  # `handle` reports an ImportError

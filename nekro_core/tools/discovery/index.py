@@ -7,14 +7,16 @@ description, and more in a description than in a parameter. There are five kinds
 - stems of English words
 - groups of three letters of English words, for compounds and misspelt words
 - pairs of neighbouring Chinese or Japanese characters
-- concepts of the trilingual lexicon, so that a query finds descriptions in another language
+- concepts: the lexicon gives English, Chinese and Japanese words of one meaning the same concept,
+  so that a query finds descriptions in another language
 - the sounds of katakana and English words, so that a word finds the same word in the other script
 
-A tool that matches every part of a query ranks before a tool that matches a single part well.
+The score is reduced if the tool has terms of only some parts (words) of the query. So a tool that
+matches every part usually ranks before a tool that matches a single part well.
 
 If the similarity in meaning between the query and each tool is known, it is the score, and matching
-words add to it. If all words match, they add 0.45. This is about the difference between the
-similarity of a tool that fits and the similarity of a tool that does not fit.
+words add to it. They add at most 0.45. This is about the difference between the similarity of a
+tool that fits and the similarity of a tool that does not fit.
 
 Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009).
 """
@@ -91,7 +93,8 @@ class SearchHit:
 
 
 class ToolIndex:
-    """A search index of tools. Building it takes some tenths of a millisecond for each tool."""
+    """A search index of tools. Building it takes some tenths of a millisecond for each tool.
+    ``known`` is the lexicon; None for the usual one."""
 
     def __init__(self, tools: Iterable[NamedTool], known: ConceptLexicon | None = None) -> None:
         self._lexicon = known or lexicon()
@@ -104,9 +107,11 @@ class ToolIndex:
         these."""
 
     def search(self, query: str, limit: int = 5, near: Sequence[float] = ()) -> list[SearchHit]:
-        """Find the tools that fit a query best, best first. Tools without any match are left out.
+        """Find the ``limit`` tools that fit a query best, best first. Tools without any match are
+        left out.
 
         ``near`` has the similarity between the query and each of the ``sentences``, from -1 to 1.
+        It is empty if the similarities are not known; then only matching words count.
         """
         plain = folded(query[:_MAX_QUERY])
         wanted = tuple(self._wanted(plain))

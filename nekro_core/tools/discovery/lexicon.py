@@ -40,8 +40,8 @@ class ConceptLexicon:
         self._widest = max(map(len, self._eastern), default=0)
 
     def parts(self, plain: str) -> Iterator[Part]:
-        """Split a folded text into parts. Each part has stems or character pairs, and the weighted
-        concepts that it may mean.
+        """Split a text that was normalized by `folded` into parts. Each part has stems or character
+        pairs, and the weighted concepts that it may mean.
 
         The longest entry that fits counts fully. A shorter entry inside it has less weight, for
         example "time" in "local time"; a single character inside a Chinese word has none.

@@ -1,8 +1,9 @@
 """Makes rough sound keys of words, so that a katakana word and the English word that it comes from
 have the same key.
 
-Only consonants count, since katakana adds vowels. Consonants that katakana cannot distinguish
-become the same: l and r; b and v; s, z, sh and th. So トレロ and "Trello" both have the key "trr".
+Only consonants and a vowel at the beginning count, since katakana adds vowels between consonants.
+Consonants that katakana cannot distinguish become the same, for example l and r; b and v; s, z, sh
+and th. So トレロ and "Trello" both have the key "trr".
 """
 
 import re
@@ -15,7 +16,7 @@ _ROWS = {
     "p": "パピプペポ", "r": "ラリルレロ", "A": "アイウエオ",
 }  # fmt: skip
 _OF_KANA = {kana: row for row, many in _ROWS.items() for kana in many}
-"""Maps each kana to its consonant, and a vowel to A, of which a key keeps only a first one. M
+"""Maps each kana to its consonant, and a vowel to A. A key keeps an A only as its first letter. M
 becomes n, since ン stands for both. Ya, wa, small kana and ー are not in it."""
 _ENGLISH = tuple(
     (re.compile(pattern), instead)
@@ -35,7 +36,7 @@ _FIRST_VOWEL = re.compile(r"^[aeiouy]")
 _VOWEL = re.compile(r"[aeiouyw]")
 _TWICE = re.compile(r"n{2,}")
 _LEAST = 3
-"""A key needs at least this many consonants. With two, a tenth of all words would share
+"""A key needs at least this many characters. With two, a tenth of all words would share
 their key with an unrelated word."""
 
 
@@ -45,14 +46,14 @@ def runs_of_katakana(plain: str) -> list[str]:
 
 
 def sound_of_katakana(run: str) -> str:
-    """Get the key of a sequence of katakana; empty if it has too few consonants."""
+    """Get the key of a sequence of katakana; empty if the key would be too short."""
     rows = "".join(_OF_KANA.get(kana, "") for kana in _W.sub("", run))
     key = _TWICE.sub("n", rows[:1] + rows[1:].replace("A", ""))
     return key if len(key) >= _LEAST else ""
 
 
 def sound_of_english(word: str) -> str:
-    """Get the key of a lower-case English word; empty if it has too few consonants."""
+    """Get the key of a lower-case English word; empty if the key would be too short."""
     spoken = word
     for pattern, instead in _ENGLISH:
         spoken = pattern.sub(instead, spoken)

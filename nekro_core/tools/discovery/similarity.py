@@ -1,5 +1,5 @@
 """Measures how similar a query and each tool are in meaning. So a search also finds tools for words
-that are not in the lexicon."""
+that the search by words does not connect with the tool."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,8 @@ class EncodedTexts:
 class SentenceVectors:
     """A `TextSimilarity` with a sentence encoder in a child process, which ends when it is idle.
 
-    If the encoder fails, the search uses words only, and the log says what is missing.
+    If the encoder fails, the search uses words only, and the log says why. After three failures, or
+    if a package is missing, the encoder is not tried again.
     """
 
     def __init__(self, timeout_s: float = _TIMEOUT_S) -> None:

@@ -106,7 +106,8 @@ def _cut(text: str, room: float) -> str:
 
 
 def _cut_cjk(text: str) -> str:
-    """Return the first `CJK_CHARACTERS` of a text, up to the end of a word."""
+    """Return at least the first `CJK_CHARACTERS` of a text, up to the end of a word. Return fewer
+    if so many characters, or the rest of the last word, would be too much."""
     shown = 0
     for end in _word_ends(text):
         too_much = estimate_tool_tokens(text[:end]) > CJK_TOKENS or end > 2 * CJK_CHARACTERS

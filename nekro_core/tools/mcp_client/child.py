@@ -1,4 +1,4 @@
-"""Runs a server as a child process, and exchanges lines of JSON over its stdin and stdout.
+"""Runs an MCP server as a child process, and exchanges lines of JSON over its stdin and stdout.
 
 `mcp.client.stdio` does the same, but has no limits: a line without an end would fill the memory.
 The server gets a few environment variables that every program needs, and the variables of its

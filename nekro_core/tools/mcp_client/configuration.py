@@ -1,4 +1,5 @@
-"""Reads ``mcp.json``, which lists the servers as ``{"mcpServers": {name: {...}}}``."""
+"""Reads ``mcp.json``, in which the operator lists the MCP servers that the bot uses:
+``{"mcpServers": {name: {...}}}``."""
 
 import json
 import re
@@ -72,8 +73,8 @@ class McpServerConfig:
 
 @dataclass(frozen=True, slots=True)
 class McpConfig:
-    """The content of the file. ``wrong`` maps the name of each server that cannot be used to the
-    reason."""
+    """The servers in the file, except those that the file switches off. ``wrong`` maps the name of
+    each server that cannot be used to the reason."""
 
     servers: tuple[McpServerConfig, ...] = ()
     wrong: Mapping[str, str] = field(default_factory=dict)

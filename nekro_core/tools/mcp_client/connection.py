@@ -148,7 +148,8 @@ class McpConnection:
                     self._client = client
                     await self._watch(client)
             except MCPError:
-                # If the handshake failed, the next attempt uses the other protocol.
+                # If the handshake failed, the next attempt uses the other version of the protocol.
+                # After a connection that was ready, the next attempt begins with the older version.
                 self._legacy = self._client is not None or not self._legacy
                 raise
             finally:

@@ -1,4 +1,5 @@
-"""Turns a server's tools into tools of the bot."""
+"""Turns the tools of an MCP server into tools of the bot. Texts of the server can contain secrets
+of its configuration; these are removed."""
 
 import json
 import keyword
@@ -45,7 +46,7 @@ _PLAIN: Mapping[str, tuple[str, Any]] = {
 
 def module_of(name: str, taken: Collection[str] = ()) -> str:
     """Make the module name that a server's tools have in code. It is an identifier that hides no
-    other name."""
+    name of Python and is not in ``taken``, the modules of other servers."""
     module = _identifier(name, "server")
     if not is_free_name(module) or module in sys.stdlib_module_names:
         module = f"mcp_{module}"
@@ -55,8 +56,8 @@ def module_of(name: str, taken: Collection[str] = ()) -> str:
 def tools_of(
     remote: Sequence[RemoteTool], server: McpServerConfig, module: str, call: Call, timeout_s: float
 ) -> list[Tool]:
-    """Convert the tools, in the server's order. If two tools have the same name, only the first is
-    used.
+    """Convert the tools ``remote``, in the server's order. If two tools have the same name, only
+    the first is used. A tool without a name is left out. ``call`` calls a tool of the server.
 
     The names of the tools always have the form ``module.name``, so that a server's tool cannot take
     the name of a plugin's tool.

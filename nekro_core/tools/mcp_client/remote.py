@@ -1,5 +1,5 @@
-"""Connects to a server over streamable HTTP, or over the event stream that servers used before
-2025."""
+"""Connects to an MCP server over streamable HTTP, or over the event stream that such servers used
+before 2025."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Turns the result of a server's tool into a tool outcome of the bot."""
+"""Turns the result of a tool of an MCP server into a tool outcome of the bot."""
 
 import base64
 import binascii

@@ -37,7 +37,8 @@ handshake."""
 _MAX_WAIT_S = 60.0
 
 Offer = Callable[[str, Iterable[Tool]], Callable[[], None]]
-"""The type of `PluginRegistry.offer`."""
+"""The type of `PluginRegistry.offer`. It gets a name for the server and the server's tools, offers
+the tools to the AI, and returns a function that withdraws them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +89,8 @@ class McpServers:
         settings: McpSettings | None = None,
         environment: Mapping[str, str] = os.environ,
     ) -> AsyncIterator[Self]:
-        """Start the servers in the folder's ``mcp.json``, and follow changes of this file.
+        """Start the servers in the ``mcp.json`` of the data folder, and follow changes of this
+        file. ``offer`` is called with the tools of each server that is ready.
         ``${NAME}`` in the file stands for a secret of the server or a variable of ``environment``.
         This method does not wait until the servers have started. At the end of the block, all
         servers are ended. A server's problem is logged and shown in its state."""
@@ -323,7 +325,8 @@ def _missing(error: ImportError) -> str:
 
 
 def read_states(data_dir: Path) -> list[Mapping[str, Any]]:
-    """Read the servers' states from the file that the bot last wrote."""
+    """Read the servers' states from the file that the bot last wrote; empty if there is no
+    file."""
     try:
         found: list[Mapping[str, Any]] = json.loads((data_dir / STATE_FILE).read_text("utf-8"))
     except FileNotFoundError:

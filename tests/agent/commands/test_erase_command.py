@@ -52,7 +52,9 @@ async def test_a_member_erases_their_own_data(folder: Path, boxes: BoxCache) -> 
         assert "vermilion" not in bot.prompt()
 
 
-async def test_a_member_waits_before_the_next_erasure(folder: Path, boxes: BoxCache) -> None:
+async def test_a_member_must_wait_before_they_erase_their_data_again(
+    folder: Path, boxes: BoxCache
+) -> None:
     """Each erasure rewrites the database file, and meanwhile nothing else can be stored."""
     async with running_bot(folder, boxes, ScriptedModel([]), command=OPERATOR) as bot:
         for said in (

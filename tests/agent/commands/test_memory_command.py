@@ -77,7 +77,7 @@ async def test_a_member_cannot_see_or_change_what_is_remembered_about_others(
         assert await command(bot, "/memory chat", **owner) == "There are no notes here."
 
 
-async def test_who_edits_a_note_becomes_its_author(folder: Path, boxes: BoxCache) -> None:
+async def test_a_person_who_edits_a_note_becomes_its_author(folder: Path, boxes: BoxCache) -> None:
     async with running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot:
         note = await keep(bot, "Mia sings badly", about_id="20002", said_by="10001")
         await command(bot, f"/memory edit {note} Mia is the boss here", user="20002")

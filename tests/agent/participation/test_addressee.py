@@ -1,5 +1,5 @@
-"""A learnt model estimates whether a line is addressed to the bot. It works for any talk, is fast,
-and refuses a wrong file."""
+"""Learnt decision trees estimate whether a line is addressed to the bot. They work for any talk and
+are fast, and a file with wrong trees is refused."""
 
 import json
 import time
@@ -132,13 +132,17 @@ def test_words_and_questions_are_found_in_three_languages(
     assert len(read.numbers) == len(TEXT_FEATURES)
 
 
-def test_two_forms_of_a_word_have_the_same_stem_and_commands_are_known() -> None:
+def test_two_forms_of_a_word_have_the_same_stem_and_a_mark_at_the_beginning_means_a_command() -> (
+    None
+):
     assert read_line("Which drivers?").stems & read_line("the driver").stems == {"drive~"}
     assert read_line("!driver").commands
     assert not read_line("wow!").commands
 
 
-def test_facts_say_who_asked_who_was_talked_to_and_how_often_the_turn_changed() -> None:
+def test_facts_say_who_asked_who_was_named_and_how_often_a_person_and_the_speaker_alternated() -> (
+    None
+):
     conversation = Conversation()
     for said in (
         line("tom", 0, "is the driver in the kernel?"),
@@ -164,14 +168,14 @@ def test_facts_say_who_asked_who_was_talked_to_and_how_often_the_turn_changed() 
     assert shared["stems shared"] > 0
 
 
-def test_long_texts_are_read_at_their_beginning() -> None:
+def test_only_the_beginning_of_a_long_text_is_read() -> None:
     began = time.thread_time()
     read = read_line("a" + "\u0301\u0327" * 500_000)
     assert time.thread_time() - began < 0.5
     assert read.characters == 1_000_001
 
 
-def test_trees_are_evaluated_as_they_are_written() -> None:
+def test_trees_give_the_probabilities_that_follow_from_their_thresholds_and_leaves() -> None:
     trees = BoostedTrees.read([[0, 1.5, [1, 0.0, 1.0, 2.0], 3.0], -1.0], 2)
     rows = [[1.5, 0.0], [1.0, 0.5], [2.0, 0.0]]
     found = trees.probabilities(rows)

@@ -119,7 +119,9 @@ async def test_with_the_mode_mentioned_a_line_without_a_mention_does_not_wake_th
         assert len(model.requests) == 1
 
 
-async def test_the_bot_considers_lines_from_before_a_restart(folder: Path, boxes: BoxCache) -> None:
+async def test_an_answer_to_a_question_that_the_bot_asked_before_a_restart_wakes_it(
+    folder: Path, boxes: BoxCache
+) -> None:
     async with running_bot(folder, boxes, ScriptedModel([answer("Funny or tense?")])) as bot:
         await bot.ask("Nekro, recommend me a film", GROUP)
     async with running_bot(

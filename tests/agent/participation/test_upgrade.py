@@ -1,5 +1,5 @@
-"""If a bot was used before this setting existed, it answers only those who mention it, and the
-operator is told."""
+"""If a bot was used before the setting ``participation`` existed, it answers only those who mention
+it, and the operator is told."""
 
 import sqlite3
 from contextlib import closing
@@ -19,6 +19,12 @@ UNDONE = (
     "DROP INDEX turns_chat_times",
     "CREATE INDEX turns_chat_id ON turns (chat_key, id)",
     "DROP TABLE partition_owners",
+    "DROP TABLE media_files",
+    "DROP TABLE box_files",
+    "DROP TABLE item_takes",
+    "DROP TABLE commit_marks",
+    "DROP TABLE shared_plugins",
+    "DROP TABLE plugin_reports",
 )
 """Undoes the migration `OLD` and all later ones."""
 
@@ -76,7 +82,7 @@ async def test_a_new_bot_has_the_default_mode(tmp_path: Path) -> None:
     )
 
 
-async def test_a_choice_of_the_operator_is_kept(tmp_path: Path) -> None:
+async def test_a_mode_that_the_operator_has_chosen_is_kept(tmp_path: Path) -> None:
     await used_before(tmp_path)
     (tmp_path / "conduct.toml").write_text('[bot]\nparticipation = "lively"\n')
     assert await start(tmp_path) == (Participation.LIVELY, [])

@@ -46,7 +46,7 @@ def test_labels_may_be_numbers_too() -> None:
     assert can_write(question, chart('"2022", "2023", "2024"', "31, 44, 58"))
 
 
-def test_there_is_no_chart_without_numbers() -> None:
+def test_a_question_without_numbers_allows_no_chart() -> None:
     assert not can_write("make a sign: mind the step", chart('"step"', "1"))
 
 
@@ -58,7 +58,7 @@ def test_dice_have_the_sides_of_the_question_or_usual_ones() -> None:
     assert not can_write("an eight-sided die", "roll_dice(sides=8, count=4)")
 
 
-def test_many_numbers_leave_the_lengths_open() -> None:
+def test_if_a_question_has_many_numbers_a_chart_may_have_many_values() -> None:
     question = ", ".join(f"day {day} {day * 10}" for day in range(1, 16))
     values = ", ".join(str(day * 10) for day in range(1, 16))
     labels = ", ".join(f'"day {day}"' for day in range(1, 16))
@@ -66,7 +66,7 @@ def test_many_numbers_leave_the_lengths_open() -> None:
     assert not can_write(question, chart(labels, values.replace("150", "151")))
 
 
-def test_nothing_is_learned_from_few_examples() -> None:
+def test_a_function_with_few_examples_may_have_any_numbers() -> None:
     dice = OFFERED["roll_dice"]
     few = NamedTool(replace(dice.tool, examples=dice.tool.examples[:3]), dice.names)
     assert list(copied_numbers(few).allowed([])) == [few]

@@ -184,7 +184,9 @@ async def test_in_tool_mode_a_deferred_tool_can_be_called_without_a_search(
     assert "there is no function 'secret_weather'" in answers["c2"]
 
 
-async def test_other_programs_can_search_for_tools(folder: Path, boxes: BoxCache) -> None:
+async def test_programs_that_use_the_tool_service_can_search_for_tools_in_a_chat(
+    folder: Path, boxes: BoxCache
+) -> None:
     async with running_bot(folder, boxes, ScriptedModel([]), tools=TOOLS) as bot:
         service = AgentToolService(bot.services)
         before = [tool.name for tool in await service.tools(LIN)]
@@ -327,7 +329,7 @@ async def test_found_tools_are_remembered_for_at_most_1000_chats() -> None:
     assert names_of(discovery.found(ChatKey.parse("fake-group_1"), tools)) == ["apple"]
 
 
-async def test_a_plugin_may_have_its_own_tool_search() -> None:
+async def test_a_plugin_may_have_a_tool_that_is_also_named_tool_search() -> None:
     tools = tool_set([*deferred(["apple"]).tools, replace(_plain(), name="tool_search")])
     both = ToolDiscovery().with_search_tool(tools)
     assert both.resolve("tool_search").owner == "nekro.chat"

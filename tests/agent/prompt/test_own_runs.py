@@ -2,7 +2,7 @@
 
 import pytest
 
-from nekro_core.agent.prompt.own_runs import run_lines, runs_before
+from nekro_core.agent.prompt.own_runs import run_lines, runs_before, write_turn
 from nekro_core.chat import Author, ChatKey, Record, RunRecord, Text
 
 KEY = ChatKey.parse("fake-group_1")
@@ -86,12 +86,13 @@ def test_only_the_last_three_runs_of_a_turn_are_shown() -> None:
 
 def test_when_the_history_window_moves_the_runs_of_the_last_four_turns_stay() -> None:
     records = [sent(seq, f"r{seq}") for seq in range(1, 11)]
-    turns = [[run(f"x = {seq}", run_id=f"r{seq}")] for seq in range(1, 11)]
+    turns = [write_turn([run(f"x = {seq}", run_id=f"r{seq}")]) for seq in range(1, 11)]
     assert [*runs_before(records[:8], turns, moved=8)] == [5, 6, 7, 8]
     assert [*runs_before(records, turns, moved=8)] == [5, 6, 7, 8, 9, 10]
 
 
 def test_the_runs_of_a_turn_are_shown_before_its_first_message() -> None:
     records = [sent(3, "a"), sent(4, "a"), sent(5, "b")]
-    (found,) = runs_before(records, [[run("x = 1", run_id="a"), run("y = 2", run_id="b")]], moved=9)
+    turn = write_turn([run("x = 1", run_id="a"), run("y = 2", run_id="b")])
+    (found,) = runs_before(records, [turn], moved=9)
     assert found == 3

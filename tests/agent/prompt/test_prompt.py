@@ -100,7 +100,7 @@ def test_a_record_is_written_as_lines_of_history() -> None:
     )
 
 
-def test_text_that_was_shown_once_is_not_shown_again() -> None:
+def test_dates_times_and_ids_are_shown_only_when_they_are_new_or_needed() -> None:
     first = record("one ", Mention("7", "Ann"), seq=1)
     lines = [
         first,
@@ -320,6 +320,21 @@ def test_steps_follow_the_history_with_the_messages_that_arrived_meanwhile() -> 
     assert "> one" in opening
     assert "> two" not in opening
     assert "[chat] arrived meanwhile:\n#2 Lin NEW\n> two" in report
+    assert "said" not in report
+
+
+def test_a_step_shows_the_answer_of_an_earlier_turn_that_got_its_number_during_the_step() -> None:
+    # In a cluster, the answer of the turn before waited while its gateway was away. It got its
+    # final number when the gateway was back.
+    first, earlier = (
+        record("one", seq=1),
+        record("an answer", seq=4, author=Author.BOT, run_id="r0"),
+    )
+    own = record("said", seq=3, author=Author.BOT, run_id="r1")
+    step = FinishedStep(reply="```\nprint(1)\n```", report=(), through_seq=3)
+    request = prompt(view(first, own, earlier, steps=[step], run_ids={"r1"}, unanswered={1}))
+    report = text_of(replace(request, messages=(request.messages[3],)))
+    assert "> an answer" in report
     assert "said" not in report
 
 

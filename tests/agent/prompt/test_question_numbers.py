@@ -29,9 +29,9 @@ def test_the_numbers_of_a_text_are_found(text: str, numbers: list[float]) -> Non
     assert sorted(numbers_in(text)) == numbers
 
 
-def test_numerals_without_units_are_digits_and_a_number() -> None:
+def test_chinese_digits_in_a_row_are_found_singly_and_as_one_number() -> None:
     assert sorted(numbers_in("房间三〇二")) == [0, 2, 3, 302]
 
 
-def test_an_endless_numeral_is_no_number() -> None:
+def test_a_very_long_chinese_numeral_is_not_read_as_a_number() -> None:
     assert numbers_in("九" * 5000) == []

@@ -187,7 +187,9 @@ roll(20)
     ]
 
 
-def test_a_question_in_an_unread_language_gets_a_brief_prompt() -> None:
+def test_a_question_in_a_language_whose_beginning_is_not_processed_yet_gets_a_brief_prompt() -> (
+    None
+):
     full = ask(line(1, "say good morning"), unread={"zh"})
     assert full == ask(line(1, "say good morning"))
     history = line(1, "hi"), ours(2, "r1"), line(3, "and?"), ours(4, "r2"), line(5, "say yes twice")
@@ -233,7 +235,7 @@ quote("Mei")
     assert ("assistant", 'quote("Mei")') in ask(line(1, "hi"), tools=tools)
 
 
-def test_texts_may_have_expressions_in_the_language_of_the_question() -> None:
+def test_the_text_of_a_call_may_have_expressions_in_the_language_of_the_question() -> None:
     for text, language in (("how much?", "en"), ("多少", "zh"), ("いくら", "ja")):
         request = small_prompt(TOOLS, [line(1, text)])
         assert "days_until" in request.grammar
@@ -263,7 +265,7 @@ def test_the_first_call_is_of_a_function_that_the_question_can_be_about() -> Non
     assert "first-call" not in root_of(unclear)
 
 
-def test_a_question_like_the_last_one_can_be_about_its_function() -> None:
+def test_the_first_call_may_also_be_of_the_function_that_the_last_answer_called() -> None:
     history = line(1, "say yes"), ours(2, "r1", "Yes!"), line(3, "roll a dice with 8 sides")
     codes = {"r1": 'speak("Yes!")'}
     request = small_prompt(tool_set([SEND, SPEAK, ROLL]), history, codes=codes)
@@ -288,7 +290,7 @@ def test_after_an_error_any_call_and_any_number_is_possible() -> None:
     assert 'call-2-v0 ::= "8"' not in request.grammar
 
 
-def test_a_question_without_numbers_that_is_like_texts_gets_no_expressions() -> None:
+def test_expressions_need_numbers_in_the_question_or_expressions_in_the_nearest_examples() -> None:
     request = small_prompt(TOOLS, [line(1, "say it slowly")])
     assert "days_until" not in request.grammar
     assert "days_until" in small_prompt(TOOLS, [line(1, "say it slowly 3 times")]).grammar
@@ -405,7 +407,7 @@ def test_a_small_model_is_offered_only_tools_that_suit_it() -> None:
     assert offered == {"send": ["text"], "search": ["text", "reply_to"]}
 
 
-def test_beginnings_equal_the_first_messages_of_prompts() -> None:
+def test_beginnings_returns_for_each_language_the_messages_with_which_its_prompts_begin() -> None:
     first, *others = beginnings(TOOLS, persona="A cat.", language="zh")
     assert [each.cache_key for each in (first, *others)] == ["zh", "en", "ja"]
     prompt = small_prompt(TOOLS, [line(1, "早上好")], persona="A cat.")

@@ -37,7 +37,7 @@ def test_a_flood_by_one_person_drops_no_other_persons_question(
     )
 
 
-def test_drop_answered_drops_the_marks_of_answered_records_only() -> None:
+def test_drop_answered_drops_the_answered_records_of_one_person_and_only_their_marks() -> None:
     backlog = Backlog(lambda _: True)
     for seq, user in ((1, "10001"), (2, "10002"), (3, "10001")):
         backlog.add_pending(said(seq, user))

@@ -360,6 +360,28 @@ async def test_the_command_reset_drops_the_questions_of_others_too(
         assert await bot.store.turns.unanswered(since=0) == []
 
 
+@pytest.mark.parametrize("with_command", [True, False])
+async def test_a_question_that_waits_for_the_typing_pause_is_dropped_by_a_reset(
+    folder: Path, boxes: BoxCache, with_command: bool
+) -> None:
+    model = ScriptedModel(_busy_first)
+    async with running_bot(folder, boxes, model, command=OPERATOR, trigger=LONG) as bot:
+        await bot.say("hello", GROUP, user="10001", to_bot=True)
+        if with_command:
+            await command(bot, "/reset", user="99999")
+            await until(lambda: bot.commands.at_work == 0)
+        else:
+            await bot.sessions.reset(GROUP)
+        bot.typed(GROUP)
+        await quiet(bot)
+        assert model.requests == []
+        await bot.say("are you there?", GROUP, user="mei", to_bot=True)
+        bot.typed(GROUP)
+        await until(lambda: len(model.requests) == 1)
+        await quiet(bot)
+        assert [turn.user_id for turn in await bot.turns(GROUP)] == ["mei"]
+
+
 async def test_a_question_after_the_command_reset_is_answered(
     folder: Path, boxes: BoxCache
 ) -> None:

@@ -72,7 +72,9 @@ async def test_a_recall_of_another_persons_message_ends_no_turn(
         assert bot.said(GROUP) == ["one"]
 
 
-async def test_a_recall_of_another_message_ends_no_turn(folder: Path, boxes: BoxCache) -> None:
+async def test_a_recall_of_the_persons_message_in_another_chat_ends_no_turn(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel([fence("import time\ntime.sleep(0.3)\nsend_channel_message('one')")])
     async with running_bot(folder, boxes, model) as bot:
         other = await bot.say("look", GROUP)

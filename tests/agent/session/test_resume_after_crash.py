@@ -106,7 +106,7 @@ async def test_a_turn_is_given_up_if_the_process_crashes_many_times(
             if not recover:
                 await bot.say("go")
             await until(lambda: len(model.requests) == 1)  # noqa: B023
-            # The turn's row may be stored only after the request to the model.
+            # The bot asks the model without waiting for the commit of the turn's row.
             while not await bot.turns():
                 await anyio.sleep(0.005)
             # Make the store look as if the process had crashed many times, either after a run of
@@ -149,7 +149,7 @@ async def test_turns_that_were_cut_off_twice_run_one_after_another(
             await bot.say(f"I am {chat.native_id}", chat, user=chat.native_id)
         await until(lambda: sorted(asked) == ["ken", "mei"])
         for chat in chats[:2]:
-            # The turn's row may be stored only after the request to the model.
+            # The bot asks the model without waiting for the commit of the turn's row.
             while not await bot.turns(chat):
                 await anyio.sleep(0.005)
             turn = await bot.last_turn(chat)

@@ -51,7 +51,9 @@ async def test_a_request_is_prepared_while_the_person_may_still_type(
         assert bot.said() == ["yes"]
 
 
-async def test_prepare_waits_until_the_model_is_ready(folder: Path, boxes: BoxCache) -> None:
+async def test_the_method_prepare_of_the_sessions_waits_until_the_model_is_prepared(
+    folder: Path, boxes: BoxCache
+) -> None:
     class Slow(ScriptedModel):
         prepared = False
 
@@ -174,7 +176,7 @@ async def test_a_message_that_no_step_has_shown_gets_the_next_turn(
         assert len(await bot.turns()) == 2
 
 
-async def test_many_chats_run_at_once_and_each_keeps_its_order(
+async def test_many_chats_are_answered_in_order_and_only_the_set_number_of_boxes_stays_open(
     folder: Path, boxes: BoxCache
 ) -> None:
     def script(request: ChatRequest) -> str:
@@ -351,7 +353,7 @@ async def test_plugins_may_hide_a_message_leave_it_unanswered_or_force_an_answer
 
 
 @pytest.mark.parametrize("signal", [MsgSignal.CONTINUE, MsgSignal.BLOCK_TRIGGER])
-async def test_hooks_are_not_called_again_after_a_restart(
+async def test_after_a_restart_hooks_are_not_called_again_for_a_message_that_they_got(
     folder: Path, boxes: BoxCache, signal: MsgSignal
 ) -> None:
     heard: list[str] = []
@@ -454,7 +456,9 @@ async def test_the_session_of_a_silent_chat_ends(folder: Path, boxes: BoxCache) 
         assert await bot.ask("hello") == ["hi again"]
 
 
-async def test_watchers_see_when_the_bot_is_working(folder: Path, boxes: BoxCache) -> None:
+async def test_watchers_are_told_when_the_bot_begins_and_ends_its_work(
+    folder: Path, boxes: BoxCache
+) -> None:
     async with (
         running_bot(folder, boxes, ScriptedModel([answer("hi")])) as bot,
         bot.activity.watch() as activities,

@@ -157,7 +157,7 @@ def test_decide_waits_while_the_person_types() -> None:
     assert choose(first, second, now=11.75) == StartTurn(first.record, NAMED)
 
 
-def test_decide_does_not_wait_for_other_people() -> None:
+def test_decide_does_not_wait_for_more_text_of_other_people() -> None:
     asked, other = (
         PendingMessage(record("nekro"), 10.0),
         PendingMessage(record("ha", by="mei"), 10.8),

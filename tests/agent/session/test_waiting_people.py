@@ -24,7 +24,9 @@ from tests.delivery.outbound.killed_processes import watched
 from tests.delivery.outbound.test_unknown_deliveries import AskedAdapter, Platform
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "seed", [1, 2, 3, pytest.param(4, marks=[pytest.mark.long, pytest.mark.slow])]
+)
 async def test_each_person_is_answered_once_in_turns_of_their_own(
     folder: Path, boxes: BoxCache, seed: int
 ) -> None:
@@ -102,7 +104,8 @@ async def test_a_person_who_asks_again_and_again_does_not_starve_others(
 
 
 def _one_answer_each(request: ChatRequest) -> str:
-    """Code that sends "answer TEXT" for each message marked NEW whose answer the prompt lacks."""
+    """Return code that sends "answer TEXT" for each message marked NEW whose answer the prompt does
+    not show."""
     prompt = text_of(request, from_message=1)
     todo = [text for text in asked_in(request) if f"answer {text}" not in prompt]
     return fence("\n".join(f"send_channel_message('answer {text}')" for text in todo) or "pass")
@@ -132,7 +135,7 @@ async def _after_a_kill(folder: Path, boxes: BoxCache, platform: Platform) -> tu
     return platform.texts(), turns
 
 
-@pytest.mark.parametrize("tries", [4, pytest.param(30, marks=pytest.mark.long)])
+@pytest.mark.parametrize("tries", [4, pytest.param(30, marks=[pytest.mark.long, pytest.mark.slow])])
 async def test_a_kill_at_any_moment_loses_no_question(
     folder: Path, boxes: BoxCache, tmp_path: Path, tries: int
 ) -> None:

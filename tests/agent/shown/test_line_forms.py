@@ -208,5 +208,5 @@ def test_the_marks_of_a_line_are_read_back_unchanged(
     assert task_of(marks.number()) == task
 
 
-def test_the_newest_form_is_known() -> None:
+def test_new_prompts_are_written_in_the_newest_line_form() -> None:
     assert max(LINE_FORMS) == LINE_FORM

@@ -158,8 +158,10 @@ async def test_a_prompt_is_stored_also_if_the_model_does_not_answer(
     assert trace.steps[0].error == prompt.error
 
 
-async def test_a_text_that_a_plugin_changed_is_made_again(folder: Path, boxes: BoxCache) -> None:
-    """A hook may change the request after the prompt was written."""
+async def test_a_request_with_fields_of_the_setting_extra_body_is_made_again(
+    folder: Path, boxes: BoxCache
+) -> None:
+    """The setting adds fields to the request after the prompt was written."""
     async with talking(folder, boxes, [answer("hi")], llm={"extra_body": {"top_k": 5}}) as (
         bot,
         server,
@@ -256,7 +258,7 @@ async def test_a_prompt_of_a_newer_version_is_refused_and_not_shown_wrongly(
             assert await viewer.shown(turn.turn_id, 0) is None
 
 
-async def test_a_part_of_a_newer_version_is_refused_and_erased(
+async def test_a_part_of_a_prompt_that_a_newer_version_stored_is_not_shown_and_can_be_erased(
     folder: Path, boxes: BoxCache
 ) -> None:
     async with talking(folder, boxes, [answer("one")]) as (bot, _):

@@ -48,7 +48,7 @@ async def test_a_correction_drops_the_request_and_the_model_is_asked_again(
         assert first.error.startswith("dropped: the asker wrote again")
 
 
-async def test_a_correction_in_tools_mode_drops_the_request(folder: Path, boxes: BoxCache) -> None:
+async def test_a_correction_in_tool_mode_drops_the_request(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([ScriptedAnswer(chunks=forever()), say("A card for Hannah")])
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
         async with bot.turn():

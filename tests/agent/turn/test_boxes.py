@@ -75,7 +75,7 @@ async def test_the_box_unused_longest_is_closed_for_a_new_one(
     await made.aclose()
 
 
-async def test_a_chat_without_code_has_no_box(folder: Path, boxes: BoxCache) -> None:
+async def test_a_chat_gets_a_box_only_when_code_runs_in_it(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel(["Four.", fence("send_channel_message('4')"), "Five."])
     async with running_bot(folder, boxes, model, trigger=EARLY) as bot:
         assert await bot.ask("2+2?") == ["Four."]
@@ -93,7 +93,7 @@ async def test_a_plugin_that_opens_the_box_before_the_run_finds_the_uploads(
     (folder / "pic.png").write_bytes(PNG)
     medium = Media(path=str(folder / "pic.png"), name="pic.png", mime="image/png", size=len(PNG))
     files = LazyBox(made, LIN)
-    files.media = (medium,)
+    files.media = lambda: (medium,)
     assert made.warm == 0
     assert await files.read_file(box_path(medium), limit=10**6) == PNG
     await files.close()
@@ -182,7 +182,9 @@ except OSError:
         assert shown.mime == "image/jpeg"
 
 
-async def test_a_deleted_upload_does_no_harm(folder: Path, boxes: BoxCache) -> None:
+async def test_a_turn_runs_although_the_upload_of_its_question_was_deleted(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel([fence("send_channel_message('I cannot see it')")])
     async with running_bot(folder, boxes, model) as bot:
         gone = (Image(Media(path=str(folder / "gone.png"), size=10)),)

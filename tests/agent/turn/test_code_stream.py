@@ -91,11 +91,11 @@ def parse(source: str) -> ast.Module:
 
 
 def test_modules_of_the_standard_library_in_random_chunks() -> None:
-    """Each run draws a quarter of the modules. ``make stdlib`` tests all of them."""
+    """A quarter of the modules is drawn, the same in each run, so that the test fails only because
+    of a change. ``STDLIB_SEED=2`` draws others, and ``make stdlib`` tests all of them."""
     found = list(modules())
     assert len(found) > 500
-    seed = os.environ.get("STDLIB_SEED") or str(random.randrange(2**32))
-    print(f"STDLIB_SEED={seed} draws these modules and chunks again")
+    seed = os.environ.get("STDLIB_SEED", "1")
     dice = random.Random(seed)
     for path in found if seed == "all" else dice.sample(found, len(found) // 4):
         with tokenize.open(path) as file:

@@ -109,7 +109,7 @@ async def test_a_call_written_as_json_is_refused_with_a_report(
         assert "[task] Call the function itself." in bot.prompt()
 
 
-async def test_a_model_that_writes_only_json_calls_ends_the_turn(
+async def test_the_turn_ends_if_the_model_writes_only_json_calls(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel(lambda _: '{"name": "send_channel_message", "arguments": {}}')

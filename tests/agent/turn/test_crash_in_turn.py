@@ -95,7 +95,7 @@ async def answered(folder: Path, boxes: BoxCache, shows: list[PlatformMessage]) 
     return platform
 
 
-@pytest.mark.parametrize("tries", [2, pytest.param(12, marks=pytest.mark.long)])
+@pytest.mark.parametrize("tries", [2, pytest.param(12, marks=[pytest.mark.long, pytest.mark.slow])])
 async def test_a_kill_at_any_moment_of_a_turn_leads_to_one_answer(
     folder: Path, boxes: BoxCache, tmp_path: Path, tries: int
 ) -> None:

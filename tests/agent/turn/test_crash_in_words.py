@@ -81,7 +81,7 @@ def begins_again(_: ChatRequest) -> ScriptedAnswer:
     return ScriptedAnswer(chunks=slowly("\n\n".join(PARTS)))
 
 
-@pytest.mark.parametrize("tries", [3, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("tries", [3, pytest.param(20, marks=[pytest.mark.long, pytest.mark.slow])])
 @pytest.mark.parametrize("script", [goes_on, begins_again])
 @pytest.mark.parametrize("adapted", [ScreenAdapter, EditingScreenAdapter])
 async def test_a_kill_at_any_moment_leads_to_the_whole_story_once(

@@ -30,8 +30,8 @@ __all__ = ["server"]
 
 LINES = [f"{number}. {THIRD}" for number in range(1, 9)]
 EARLY_S = 0.25
-"""A call may arrive this much earlier than the pause after the one before, because the pause begins
-when that call was answered on our side, and the platform notes when it arrived."""
+"""Seconds by which the measured time between two edits may be shorter than the pause that the
+platform demands. The test may note the first of the two some time after it arrived."""
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ async def test_the_paragraphs_are_one_message_that_grows_at_the_pace_of_the_plat
 
 
 @everywhere
-async def test_a_block_after_the_words_leaves_them_and_the_next_step_is_told(
+async def test_code_after_the_words_leaves_the_words_in_the_chat_and_the_next_prompt_says_so(
     folder: Path, boxes: BoxCache, screen: Screen
 ) -> None:
     told, chat = Told(), screen.chat
@@ -184,7 +184,7 @@ async def test_what_does_not_fit_into_one_message_follows_in_another(
         assert all(len(text) <= most for text in texts)
 
 
-async def test_an_edit_that_arrived_without_an_answer_is_not_seen_twice(
+async def test_the_words_of_an_edit_whose_answer_was_lost_are_not_seen_twice(
     folder: Path, boxes: BoxCache, tmp_path: Path
 ) -> None:
     (tmp_path / "platform").mkdir()

@@ -130,7 +130,7 @@ async def test_a_setting_turns_the_early_sending_off(folder: Path, boxes: BoxCac
         assert bot.said() == [f"{FIRST}\n\n{SECOND}"]
 
 
-async def test_if_a_code_block_follows_the_sent_words_stay_and_the_next_step_is_told(
+async def test_words_sent_before_a_code_block_stay_and_the_next_prompt_says_that_they_were_sent(
     folder: Path, boxes: BoxCache
 ) -> None:
     told = Told()
@@ -277,7 +277,7 @@ async def test_the_last_edit_is_repeated_if_the_platform_did_not_take_it(
         assert plain_text(record.segments) == f"{FIRST}\n\n{SECOND}"
 
 
-async def test_words_of_an_unanswered_edit_before_a_block_count_as_sent(
+async def test_words_of_an_unanswered_edit_before_a_code_block_count_as_sent(
     folder: Path, boxes: BoxCache
 ) -> None:
     told, adapter = Told(), EditingAdapter()
@@ -309,7 +309,7 @@ async def test_words_whose_edits_never_arrive_follow_as_a_message(
         assert [*adapter.shown.values()] == [FIRST.strip(), SECOND]
 
 
-async def test_words_that_the_platform_refuses_are_sent_again_as_a_whole(
+async def test_words_that_the_platform_refused_are_sent_again_with_the_rest_in_one_message(
     folder: Path, boxes: BoxCache
 ) -> None:
     told, adapter = Told(), FakeAdapter(text_length=4000)

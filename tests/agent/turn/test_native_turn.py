@@ -168,7 +168,7 @@ async def test_each_kind_of_tool_gives_its_result(folder: Path, boxes: BoxCache)
     assert any(isinstance(part, ImagePart) for part in last.parts)
 
 
-async def test_the_run_of_a_text_answer_records_the_calls_before_it(
+async def test_a_text_answer_belongs_to_the_run_that_records_the_calls_before_it(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([calls(call("add", first=1, second=1)), "Two."])
@@ -215,7 +215,7 @@ async def test_a_list_from_a_function_that_sent_a_message_is_shown_to_the_model(
         assert await bot.ask("what is there?") == ["One moment", "a and b"]
 
 
-async def test_a_behavior_with_text_beside_it_needs_no_further_reply(
+async def test_a_call_of_a_behavior_with_text_beside_it_needs_no_further_reply(
     folder: Path, boxes: BoxCache
 ) -> None:
     @kind_of("behavior")
@@ -233,7 +233,9 @@ async def test_a_behavior_with_text_beside_it_needs_no_further_reply(
         assert await bot.ask("again") == ["Noted again."]
 
 
-async def test_a_confirmed_promise_needs_no_further_reply(folder: Path, boxes: BoxCache) -> None:
+async def test_words_beside_a_call_that_confirms_them_are_the_answer_unless_the_call_fails(
+    folder: Path, boxes: BoxCache
+) -> None:
     @kind_of("tool", confirms=True)
     async def set_timer(_ctx: AgentCtx, minutes: int) -> str:
         """Set a timer.
@@ -292,7 +294,7 @@ async def test_a_message_that_arrives_during_a_turn_reaches_its_next_step(
     assert "> and cats?" in text_of(model.requests[1], from_message=-1)
 
 
-async def test_stop_ends_running_handlers_and_each_call_is_recorded_once(
+async def test_the_command_stop_ends_running_handlers_and_each_call_is_recorded_once(
     folder: Path, boxes: BoxCache
 ) -> None:
     begun, cancelled = anyio.Event(), anyio.Event()
@@ -340,7 +342,9 @@ async def test_the_time_limit_of_the_turn_ends_handlers_too(folder: Path, boxes:
         assert [each.name for each in await recorded(bot)] == ["endless"]
 
 
-async def test_a_turn_ends_when_the_model_repeats_itself(folder: Path, boxes: BoxCache) -> None:
+async def test_a_turn_in_which_the_model_repeats_itself_ends_at_the_limit_of_steps(
+    folder: Path, boxes: BoxCache
+) -> None:
     settings = AgentSettings(mode="tools", turn=TurnSettings(max_steps=3))
     model = ScriptedModel(lambda _: calls(call("add", first=1, second=1)))
     async with running_bot(folder, boxes, model, tools=TOOLS, settings=settings) as bot:
@@ -349,7 +353,9 @@ async def test_a_turn_ends_when_the_model_repeats_itself(folder: Path, boxes: Bo
         assert len(await recorded(bot)) == 3
 
 
-async def test_a_turn_ends_when_all_its_calls_fail(folder: Path, boxes: BoxCache) -> None:
+async def test_a_turn_whose_calls_all_fail_ends_at_the_limit_of_repairs(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel(lambda _: calls(call("nowhere")))
     async with running_bot(folder, boxes, model, settings=TOOLS_MODE) as bot:
         await bot.ask("go")

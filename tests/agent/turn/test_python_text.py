@@ -1,5 +1,6 @@
-"""The scanner's regular expressions find the same ends of strings and tokens as a slow, simple
-reader that looks at one character after another.
+"""The scanner (`nekro_core.agent.turn.code_statements`) cuts code into statements. Its regular
+expressions find the same ends of strings and tokens as a slow, simple reader that looks at one
+character after another.
 
 Run these tests on each supported interpreter: CPython 3.11.2 matched earlier expressions wrongly.
 """

@@ -53,7 +53,7 @@ async def test_the_last_repair_is_announced(folder: Path, boxes: BoxCache) -> No
         assert NOBODY in bot.prompt(1)
 
 
-async def test_in_tools_mode_the_last_reply_is_announced_too(folder: Path, boxes: BoxCache) -> None:
+async def test_in_tool_mode_the_last_reply_is_announced_too(folder: Path, boxes: BoxCache) -> None:
     model = ScriptedModel([calls(call("no_such")), calls(call("no_such")), say("sorry")])
     settings = AgentSettings(mode="tools", turn=TurnSettings(max_steps=3, max_repairs=2))
     async with running_bot(folder, boxes, model, settings=settings) as bot:

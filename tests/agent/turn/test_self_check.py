@@ -1,4 +1,5 @@
-"""`nekro doctor` checks the scanner on the interpreter that it runs on."""
+"""`nekro doctor` checks whether the scanner, which cuts code into statements, works on the
+interpreter that runs it."""
 
 import ast
 import re

@@ -60,7 +60,7 @@ async def test_the_same_output_twice_in_a_row_ends_the_turn(folder: Path, boxes:
         assert (await bot.last_turn()).stop == "finished"
 
 
-async def test_a_confirmation_after_the_answer_leads_to_no_further_step(
+async def test_a_result_that_only_confirms_leads_to_no_further_step_after_a_send(
     folder: Path, boxes: BoxCache
 ) -> None:
     @kind_of("tool", confirms=True)
@@ -167,7 +167,9 @@ async def test_different_code_with_the_same_output_gets_one_note_and_then_ends_t
         assert (await bot.last_turn()).stop == "same_output"
 
 
-async def test_code_without_output_and_sends_gets_one_note(folder: Path, boxes: BoxCache) -> None:
+async def test_code_that_neither_prints_nor_sends_gets_one_note(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel([fence("x = 6 * 7"), fence("send_channel_message(str(x))")])
     async with running_bot(folder, boxes, model) as bot:
         assert await bot.ask("?") == ["42"]
@@ -189,7 +191,7 @@ async def test_a_reply_with_only_pass_sends_nothing(
         assert (await bot.last_turn()).stop == "finished"
 
 
-async def test_a_recorded_behavior_counts_as_an_answer(folder: Path, boxes: BoxCache) -> None:
+async def test_a_call_of_a_behavior_counts_as_an_answer(folder: Path, boxes: BoxCache) -> None:
     @kind_of("behavior")
     async def set_note(_ctx: AgentCtx) -> str:
         """Note."""

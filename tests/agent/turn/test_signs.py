@@ -61,7 +61,7 @@ async def test_a_message_in_the_middle_of_a_turn_does_not_end_the_typing_state(
             await bot.say("look it up")
             await until(lambda: len(model.requests) == 2)
             assert bot.said() == ["I am looking."]
-            await adapter.until(2)  # shown anew, since platforms end it with a message
+            await adapter.until(2)  # again, since a message ends the typing state
             assert adapter.typed == [(LIN, True)] * 2
             told.may_end.set()
         await adapter.until(3)
@@ -105,7 +105,7 @@ async def test_the_bot_reacts_to_the_message_that_it_answers_and_to_no_other(
         assert adapter.reactions == [("m2", "👀")]
 
 
-async def test_a_platform_that_answers_no_sign_does_not_delay_the_answer(
+async def test_a_platform_that_does_not_answer_calls_for_typing_does_not_delay_the_bots_answer(
     folder: Path, boxes: BoxCache
 ) -> None:
     adapter = SigningAdapter()
@@ -155,7 +155,7 @@ async def test_messages_of_several_steps_of_a_turn_come_at_the_pace_of_a_person(
         assert third - second >= 0.5, "the message of the next step of the turn waits too"
 
 
-async def test_a_new_question_cancels_no_message_that_waits_for_its_pace(
+async def test_a_new_question_does_not_cancel_a_message_that_the_pace_delays(
     folder: Path, boxes: BoxCache
 ) -> None:
     adapter = TimedAdapter()
@@ -172,9 +172,7 @@ async def test_a_new_question_cancels_no_message_that_waits_for_its_pace(
         assert bot.said() == ["one", "t" * 100, "three", "Yes."]
 
 
-async def test_stop_drops_the_messages_that_wait_for_their_pace(
-    folder: Path, boxes: BoxCache
-) -> None:
+async def test_stop_drops_the_messages_that_the_pace_delays(folder: Path, boxes: BoxCache) -> None:
     adapter = TimedAdapter()
     lines = [call("send_channel_message", text=text) for text in ("one", "t" * 100, "three")]
     slow = DeliverySettings(pace_chars_s=1, pace_longest_s=30)

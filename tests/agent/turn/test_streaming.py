@@ -72,7 +72,7 @@ async def test_without_streaming_code_runs_when_the_reply_is_complete(
         assert await bot.ask("go") == ["first", "second"]
 
 
-async def test_an_error_closes_the_request_and_the_unrun_end_of_the_reply_is_stored(
+async def test_an_error_of_a_statement_closes_the_request_and_the_unrun_end_of_the_reply_is_stored(
     folder: Path, boxes: BoxCache
 ) -> None:
     cut = anyio.Event()
@@ -115,7 +115,9 @@ async def test_a_call_of_an_agent_tool_closes_the_request(folder: Path, boxes: B
         assert await bot.ask("go") == ["ok"]
 
 
-async def test_waiting_for_the_model_counts_against_no_limit(folder: Path, boxes: BoxCache) -> None:
+async def test_waiting_for_the_model_does_not_count_against_the_time_limit_of_the_run(
+    folder: Path, boxes: BoxCache
+) -> None:
     model = ScriptedModel(
         [ScriptedAnswer(chunks=["```\nx = 1\n", 2.2, "send_channel_message('ok')\n```"])]
     )

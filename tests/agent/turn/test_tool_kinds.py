@@ -131,7 +131,7 @@ async def test_an_agent_tool_ends_the_run_and_opens_a_new_step_at_once(
         assert model.open_streams == 0
 
 
-async def test_code_that_catches_everything_cannot_survive_an_agent_call(
+async def test_code_that_catches_every_exception_ends_at_the_call_of_an_agent_tool(
     folder: Path, boxes: BoxCache
 ) -> None:
     stubborn = """\

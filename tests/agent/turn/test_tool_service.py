@@ -60,7 +60,7 @@ async def test_without_a_chat_only_box_tools_and_tools_that_need_no_chat_are_lis
         assert bot.said() == []
 
 
-async def test_calls_without_a_chat_use_another_box_than_the_chat(
+async def test_calls_without_a_chat_use_another_box_than_the_box_of_a_chat(
     folder: Path, boxes: BoxCache
 ) -> None:
     async with running_bot(folder, boxes, ScriptedModel([NOTHING])) as bot:

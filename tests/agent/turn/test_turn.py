@@ -17,7 +17,7 @@ from tests.agent.native import NOTHING, TOOLS_MODE, call, calls
 from tests.agent.session.test_store_trouble import unwritable
 
 _HELD_S = 0.5
-"""For this time the store cannot write a run. A call from a box arrives within 0.02 s."""
+"""Seconds for which the store cannot write a run. A call from a box arrives within 0.02 s."""
 
 
 def text_of_message(message: PromptMessage) -> str:

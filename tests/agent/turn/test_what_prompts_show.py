@@ -31,7 +31,7 @@ async def test_the_next_turn_shows_what_the_code_did(folder: Path, boxes: BoxCac
         assert bot.prompt().count("[ran]") == 2, "code that only sends words is not shown"
 
 
-async def test_in_tool_mode_too_the_next_turn_shows_what_was_called(
+async def test_in_tool_mode_the_prompt_explains_silence_and_says_which_messages_to_answer(
     folder: Path, boxes: BoxCache
 ) -> None:
     model = ScriptedModel([calls(call("send_channel_message", text="hi")), "hello", "bye"])

@@ -12,6 +12,7 @@ from nekro_core.llm.breaker import BreakerState
 from nekro_core.llm.chain import ModelChain
 from nekro_core.llm.chains import ModelChains
 from nekro_core.llm.http_model import HttpChatModel
+from nekro_core.llm.metered_model import MeteredModel
 from nekro_core.llm.model import (
     ChatModel,
     ChatRequest,
@@ -20,6 +21,7 @@ from nekro_core.llm.model import (
     FunctionCall,
     ModelChoice,
     ModelError,
+    ModelProfile,
     ModelRefused,
     NoModelAnswered,
     ReplyBroken,
@@ -148,7 +150,7 @@ async def test_a_failure_at_any_moment_has_the_outcome_of_the_table(
     assert min(seconds) < 1.0
 
 
-async def test_two_models_that_fail_in_turn_answer_each_request(two: TwoModels) -> None:
+async def test_two_models_that_fail_alternately_answer_each_request(two: TwoModels) -> None:
     first = [Answer(status=503), "one", Answer(status=503), "three"]
     second = ["zero", Answer(status=503), "two", Answer(status=503)]
     async with ScriptedModelServer(first) as one, ScriptedModelServer(second) as other:
@@ -241,6 +243,47 @@ async def test_the_cost_of_a_failed_model_is_reported(two: TwoModels) -> None:
     assert passed.usage is not None
     assert passed.usage.estimated
     assert passed.cost > 0
+
+
+class CostLedger:
+    """Adds up what is counted."""
+
+    def __init__(self) -> None:
+        self.costs: list[float] = []
+        self.tokens: list[int] = []
+
+    def check(self) -> None:
+        pass
+
+    def now(self) -> float:
+        return 1_000.0
+
+    def count(
+        self,
+        usage: RequestUsage,
+        profile: ModelProfile,
+        started: float,
+        *,
+        role: str = "",
+        chat: str = "",
+        extra_cost: float = 0.0,
+    ) -> None:
+        self.costs.append(profile.price.of(usage) + extra_cost)
+        self.tokens.append(usage.tokens)
+
+
+async def test_the_cost_of_a_chain_is_counted_if_all_its_models_fail(two: TwoModels) -> None:
+    thinking = Answer(thoughts=["let me think"], then="break")
+    async with ScriptedModelServer(lambda _: thinking) as server:
+        prices = {"prompt_price": 1000.0, "completion_price": 1000.0, "retries": 0}
+        two.add("first", server.base_url, **prices)
+        two.add("second", server.base_url, **prices)
+        ledger = CostLedger()
+        reply = await heard(MeteredModel(two.chain("first", "second"), ledger), ask("hi"))
+    assert isinstance(reply.error, NoModelAnswered)
+    assert ledger.costs == [sum(each.cost for each in reply.error.passed)]
+    assert ledger.costs[0] > 0
+    assert ledger.tokens == [0], "the tokens of failed models are not counted as an answer"
 
 
 async def test_an_empty_reply_is_an_answer_if_the_request_allows_it(two: TwoModels) -> None:

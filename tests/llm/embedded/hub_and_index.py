@@ -19,6 +19,9 @@ class Site:
     ranges: bool = True
     break_after: list[int] = field(default_factory=list)
     """For each of the next answers with a file, the number of bytes after which it breaks off."""
+    end_after: list[int] = field(default_factory=list)
+    """For each of the next answers with a file, the number of bytes that it has. It is a whole
+    answer for HTTP."""
     wheels: dict[str, bytes] = field(default_factory=dict)
     requests: list[str] = field(default_factory=list)
     owner: str = "someone"
@@ -82,6 +85,8 @@ def serving(site: Site) -> Iterator[Site]:
             asked = self.headers.get("Range", "") if site.ranges else ""
             begin = int(asked.removeprefix("bytes=").rstrip("-") or 0)
             data = site.hub_file[begin:]
+            if site.end_after:
+                data = data[: site.end_after.pop(0)]
             self.send_response(206 if asked else 200)
             if asked:
                 last, size = len(site.hub_file) - 1, len(site.hub_file)

@@ -89,7 +89,7 @@ async def test_a_download_that_was_cancelled_continues_where_it_stopped(files: M
     assert [each.name for each in await files.all()] == ["small.gguf"]
 
 
-async def test_a_connection_that_breaks_is_continued(files: ModelFiles) -> None:
+async def test_a_download_is_continued_after_its_connection_has_broken(files: ModelFiles) -> None:
     with serving(hub(break_after=[1000, 50_000])) as site:
         path = await files.download(f"{site.url}{MODEL}", lambda _: None)
     assert path.read_bytes() == FILE

@@ -66,7 +66,9 @@ class TestConformance(ChatModelConformance):
 
 @pytest.mark.embedded
 @pytest.mark.long
-async def test_the_server_accepts_a_grammar_of_any_signature(model: ChatModel) -> None:
+async def test_the_model_server_accepts_the_grammar_for_parameters_of_any_type(
+    model: ChatModel,
+) -> None:
     kinds = [
         {"type": "string", "maxLength": 12},
         {"type": "integer", "minimum": 1},
@@ -128,7 +130,7 @@ async def test_the_servers_key_is_not_in_its_command_line_or_environment(model: 
 
 @pytest.mark.embedded
 @pytest.mark.long
-async def test_the_process_ends_with_the_bot(weights: Path, tmp_path: Path) -> None:
+async def test_the_model_process_ends_with_the_bot(weights: Path, tmp_path: Path) -> None:
     """If a bot is killed and cannot clean up, its model process ends too."""
     code = f"""
 import anyio

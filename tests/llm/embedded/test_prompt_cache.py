@@ -18,7 +18,8 @@ BEGINNING = ChatRequest(messages=(PromptMessage.of("system", "You are a bot."),)
 
 @dataclass
 class Slots:
-    """A fake of llama.cpp's server on a Unix socket that saves and restores slots."""
+    """A fake of llama.cpp's server on a Unix socket. It saves and restores slots: a slot holds the
+    server's state after it has read a prompt."""
 
     folder: Path
     takes: bool = True

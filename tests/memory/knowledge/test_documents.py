@@ -88,7 +88,7 @@ async def test_an_encrypted_pdf_and_a_scan_are_reported() -> None:
         await reader.read("a.pdf", pdf("", "", ""))
 
 
-async def test_bombs_are_refused() -> None:
+async def test_small_files_that_unpack_to_too_much_are_refused() -> None:
     with pytest.raises(UnusableMedia, match="unpacks to more than 256 MB"):
         await reader.read("a.docx", zip_bomb("word/document.xml"))
     with pytest.raises(UnusableMedia, match="unpacks to more than 256 MB"):

@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from nekro_core.chat import ChatKey
+from nekro_core.media.documents import MAX_BYTES
 from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.memory.knowledge.library import DocumentRefused, KnowledgeLibrary, cited
 from nekro_core.memory.settings import MemorySettings
@@ -178,6 +179,23 @@ async def test_a_given_document_that_cannot_be_read_is_refused_and_not_stored(
             await library.learn(GROUP, name, data, given_by="10001")
     assert await library.files(GROUP) == []
     assert [each for each in library.folder_of(GROUP).rglob("*") if each.is_file()] == []
+
+
+@pytest.mark.parametrize("member", ["", "10001"])
+async def test_a_given_document_that_cannot_be_read_leaves_the_earlier_one(
+    library: KnowledgeLibrary, member: str
+) -> None:
+    await library.learn(GROUP, "rota.txt", b"Lin cleans the vermilion door", given_by=member)
+    before = await library.files(GROUP)
+    for data, why in ((b"", "empty"), (bytes(MAX_BYTES + 1), "more than")):
+        with pytest.raises(DocumentRefused, match=why):
+            await library.learn(GROUP, "rota.txt", data, given_by=member)
+    assert await library.files(GROUP) == before
+    assert await found(library, "vermilion") == ["rota.txt"]
+    await library.learn(GROUP, "rota.txt", b"Ann cleans the turquoise door", given_by=member)
+    assert await found(library, "vermilion") == []
+    assert await found(library, "turquoise") == ["rota.txt"]
+    assert await library.look() == 0
 
 
 async def test_a_damaged_index_is_made_again(library: KnowledgeLibrary) -> None:

@@ -1,9 +1,12 @@
 """Notes are stored once, corrected, found by their words, and limited in number."""
 
+import json
+
 import pytest
 
 from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.memory.notes.book import MAX_NOTES, NewNote, NoSuchNote, NoteRefused
+from nekro_core.memory.notes.json_lines import import_lines
 from nekro_core.store import NoteRow, Store
 from tests.memory.conftest import GROUP, OTHER_GROUP, Clock
 
@@ -69,6 +72,22 @@ async def test_a_correction_has_the_date_on_which_it_was_said(
     new = await kept(memory, about_lin(after))
     assert await texts(memory) == [after]
     assert (new.since, old.since) == (clock.now, clock.now - 500)
+
+
+async def test_fifteen_notes_are_ended_at_once_and_their_time_of_change_is_now(
+    memory: MemoryKeeper, clock: Clock
+) -> None:
+    numbers = [
+        (
+            await kept(memory, NewNote(text=f"member {number} likes tea", about_id=str(number)))
+        ).note_id
+        for number in range(15)
+    ]
+    clock.now += 500
+    await memory.notes.end(GROUP, numbers)
+    assert await texts(memory) == []
+    changed = {each.changed for each in await memory.notes.listed(GROUP, ended=True)}
+    assert changed == {clock.now}
 
 
 async def test_a_note_that_contradicts_ten_others_ends_them_but_they_can_be_read(
@@ -175,3 +194,13 @@ async def test_nothing_is_stored_about_a_person_who_has_switched_notes_off(
     await memory.notes.keep(GROUP, NewNote(text="the cinema is closed", said_by="20002"))
     await memory.scope.set_off(GROUP, "10001", off=False)
     await memory.notes.keep(GROUP, about_lin("likes black tea"))
+
+
+async def test_a_line_of_an_import_ends_only_at_a_line_feed(memory: MemoryKeeper) -> None:
+    """JSON may contain the other characters that end a line for Python."""
+    lines = "".join(
+        json.dumps({"text": f"likes{end}tea {number}"}, ensure_ascii=False) + "\r\n"
+        for number, end in enumerate(("\u2028", "\u2029", "\x85"))
+    )
+    done = await import_lines(memory.notes, lines, chat_key=GROUP)
+    assert (done.kept, done.refused_count) == (3, 0)

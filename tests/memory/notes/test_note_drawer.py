@@ -9,6 +9,7 @@ from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.memory.notes.book import NewNote
 from nekro_core.memory.settings import MemorySettings
 from nekro_core.store import NoteOrigin, NoteRow, Person, Store
+from nekro_core.system.errors import NekroError
 from tests.memory.conftest import GROUP, LIN, MIA, OTHER_GROUP, Clock, QuickModel, memory_of, say
 
 NOW = 900_000.0
@@ -244,6 +245,19 @@ async def test_the_number_of_requests_in_a_day_is_limited(store: Store, clock: C
     assert len(model.asked) == 2
     clock.now += 86_400
     await memory.work()
+    assert len(model.asked) == 3
+
+
+async def test_a_request_that_took_too_long_counts_for_the_daily_limit_and_a_refused_one_does_not(
+    store: Store, clock: Clock
+) -> None:
+    model = QuickModel(TimeoutError(), NekroError("refused"), "NOTHING")
+    memory = await memory_of(store, MemorySettings(asks_a_day=2), model, clock)
+    for _ in range(5):
+        await say(store, "I like tea")
+        await say(store, "noted", by=None)
+        await memory.work()
+        clock.now += 4_000  # the pause after a failure
     assert len(model.asked) == 3
 
 

@@ -1,4 +1,5 @@
-"""A search prefers messages that have what the question asks for."""
+"""A search prefers messages with the traits that the question asks for, such as a time, a place or
+an amount of money."""
 
 import pytest
 
@@ -26,7 +27,7 @@ def traits(text: str) -> set[str]:
         ("雨だったから", {"reason", "place"}),
     ],
 )
-def test_what_a_message_has(text: str, expected: set[str]) -> None:
+def test_the_traits_of_a_message_are_recognized(text: str, expected: set[str]) -> None:
     assert traits(text) == expected
 
 
@@ -42,7 +43,9 @@ def test_what_a_message_has(text: str, expected: set[str]) -> None:
         ("the boiler", set()),
     ],
 )
-def test_what_a_question_asks_for(question: str, expected: set[str]) -> None:
+def test_the_traits_that_a_question_asks_for_are_recognized(
+    question: str, expected: set[str]
+) -> None:
     assert asked_for(question) == expected
 
 

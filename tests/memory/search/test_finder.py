@@ -71,7 +71,7 @@ async def test_words_that_nobody_used_find_nothing(kiln: Talk) -> None:
     assert await kiln.find("议会") == []
 
 
-async def test_a_question_about_something_else_finds_only_the_nearest_and_says_so(
+async def test_a_question_of_which_only_one_word_was_said_gives_three_messages_marked_as_weak(
     talk: Talk,
 ) -> None:
     for number in range(8):
@@ -155,7 +155,7 @@ async def test_messages_of_a_kind_are_found(talk: Talk) -> None:
     assert await talk.find(kind="video") == []
 
 
-async def test_without_words_the_newest_messages_come_first(kiln: Talk) -> None:
+async def test_a_search_without_words_gives_the_newest_messages_first(kiln: Talk) -> None:
     await kiln.say("Mei", "one")
     await kiln.say("Mei", "two")
     assert (await kiln.find(who="Mei", limit=2)) == ["two", "one"]
@@ -269,7 +269,7 @@ async def test_a_quoted_text_is_found_in_its_message_and_not_in_the_reply(talk: 
     assert await talk.find("kiln") == []
 
 
-async def test_the_message_that_a_reply_answers_is_known(talk: Talk) -> None:
+async def test_answered_by_gives_the_number_of_the_message_that_a_reply_answers(talk: Talk) -> None:
     asked = await talk.say("Mei", "When do we meet?")
     reply = await talk.say("Tom", Reply(asked.message_id), "At eight.")
     finder = MessageFinder(talk.store)
@@ -283,7 +283,7 @@ async def test_a_search_finds_at_most_its_limit_and_at_most_50_messages(kiln: Ta
     assert len(await kiln.find("small talk", limit=999)) == 50
 
 
-async def test_any_text_can_be_searched(kiln: Talk) -> None:
+async def test_any_text_can_be_a_query(kiln: Talk) -> None:
     finder = MessageFinder(kiln.store, wall=lambda: NOW)
 
     for words in ('"', "a AND (b", "NEAR/3 *", "%_!'", "\0", "\ud800", "x" * 100_000, "🐈" * 50):
@@ -295,12 +295,12 @@ async def test_any_text_can_be_searched(kiln: Talk) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(words=st.text(max_size=60), who=st.sampled_from(["", "Mei", "you"]))
-async def test_any_random_text_can_be_searched(kiln: Talk, words: str, who: str) -> None:
+async def test_any_random_text_can_be_a_query(kiln: Talk, words: str, who: str) -> None:
     found = await kiln.find(words, who=who)
     assert len(found) <= 10
 
 
-async def test_the_messages_that_are_not_shown_are_counted(talk: Talk) -> None:
+async def test_count_before_counts_the_messages_that_a_prompt_does_not_show(talk: Talk) -> None:
     await talk.chatter(400)
     newest = await talk.say("Mei", "the newest")
     finder = MessageFinder(talk.store)

@@ -93,7 +93,9 @@ async def test_an_old_database_is_indexed_step_by_step_and_continues_after_a_res
         assert [each.start for each in segments] == list(range(0, 128 * len(segments), 128))
 
 
-async def test_messages_are_indexed_while_the_service_is_open(store: Store) -> None:
+async def test_messages_are_indexed_in_the_background_while_the_search_service_is_open(
+    store: Store,
+) -> None:
     talk = Talk(store)
     async with MessageSearchService.open(store, None) as search:
         await talk.chatter(SMALLEST + NEWEST)
@@ -234,3 +236,18 @@ async def test_a_search_during_an_upgrade_says_that_it_is_incomplete(talk: Talk)
     assert (await finder.find(talk.key, query)).incomplete
     await talk.index()
     assert not (await finder.find(talk.key, query)).incomplete
+
+
+async def test_an_erasure_removes_the_terms_of_all_changed_messages(talk: Talk) -> None:
+    """More messages have changed than are removed from the index in one step, and one of them still
+    exists."""
+    said = [await talk.say("Mei", f"the pelican number {number}") for number in range(7)]
+    await talk.chatter(250)
+    await talk.index()
+    await talk.store.messages.reword(said[1], (Text("the heron"),))
+    for each in (said[0], *said[2:]):
+        await talk.store.messages.recall(talk.key, each.message_id)
+    await talk.store.search_index.remove_of_erased([], at_once=2)
+    assert "pelican" not in await indexed_terms(talk.store)
+    await talk.index()
+    assert await talk.find("heron", limit=1) == ["the heron"]

@@ -60,7 +60,9 @@ async def test_a_message_without_any_word_of_the_question_is_found(animals: Talk
     assert (await find(animals, TwoSubjects(), "about a cat"))[0] == "my hamster escaped"
 
 
-async def test_a_similar_message_fits_without_any_word_and_others_do_not(animals: Talk) -> None:
+async def test_a_message_fits_by_its_meaning_alone_and_without_such_a_message_the_hits_are_weak(
+    animals: Talk,
+) -> None:
     finder = MessageFinder(animals.store, MessageVectors(TwoSubjects()), wall=lambda: NOW)
     found = await finder.find(animals.key, MessageQuery(words="about a cat"))
     assert not found.weak

@@ -63,5 +63,5 @@ def test_words_such_as_remember_or_who_in_a_question_are_not_searched() -> None:
     assert read_question("Can you remember who mentioned Osaka?", 0.0).terms == ("osaka",)
 
 
-def test_if_a_question_has_only_such_words_they_are_searched() -> None:
+def test_words_such_as_messages_are_searched_if_a_question_has_no_others() -> None:
     assert read_question("messages", 0.0).terms == ("messag",)

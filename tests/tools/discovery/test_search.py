@@ -309,7 +309,7 @@ def test_an_endless_word_in_a_description_does_not_fill_the_prompt(endless: str)
     assert line == "some: 1 more"
 
 
-def test_long_names_and_many_tools_are_listed_as_a_count_for_each_plugin() -> None:
+def test_tools_with_long_names_and_tools_above_the_limit_are_counted_for_each_plugin() -> None:
     named = tool_set(
         [a_tool("a", "A."), a_tool("b" * 5 + "_c" * 40, "B."), a_tool("d", "D.")]
     ).named
@@ -346,7 +346,9 @@ def test_a_search_never_fails_and_returns_hits_in_order_of_their_score(
     assert all(hit.score > 0 for hit in hits)
 
 
-async def test_the_vectors_of_texts_are_stored_as_their_signs() -> None:
+async def test_the_signs_of_the_vectors_of_similar_texts_agree_with_the_vector_of_the_query() -> (
+    None
+):
     async with aclosing(SentenceVectors(timeout_s=250)) as vectors:
         encoded = await vectors.encode("a cat", ["a kitten", "一只猫", "a tax return"])
         assert encoded is not None

@@ -127,7 +127,7 @@ async def test_a_change_based_on_an_old_revision_is_refused(tmp_path: Path) -> N
     assert list(file_of(bot)["mcpServers"]) == ["old", "mine"]
 
 
-async def test_a_broken_file_is_reported_and_not_overwritten(tmp_path: Path) -> None:
+async def test_a_broken_mcp_json_is_reported_and_not_overwritten(tmp_path: Path) -> None:
     async with world(tmp_path, old=peer()) as bot:
         await bot.ready("old")
         (tmp_path / "mcp.json").write_text('{"mcpServers": {', "utf-8")

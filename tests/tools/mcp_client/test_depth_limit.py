@@ -27,7 +27,7 @@ def test_messages_within_the_depth_limit_are_unchanged(kind: str, levels: int) -
 
 @pytest.mark.parametrize("kind", ["list", "object"])
 @pytest.mark.parametrize("levels", [250, 900])
-def test_values_below_the_depth_limit_are_cut_and_values_beside_them_stay(
+def test_values_deeper_than_the_limit_are_cut_and_values_beside_them_stay(
     kind: str, levels: int
 ) -> None:
     text = json.dumps([{"a": 1}, nested(levels, "x", kind), {"z": [2]}]).encode()

@@ -104,7 +104,7 @@ def entry(port: int, token: str = TOKEN) -> dict[str, Any]:
 
 
 async def test_a_server_is_used_and_reconnected_after_a_wrong_token(tmp_path: Path) -> None:
-    settings = QUICK.model_copy(update={"ping_s": 0.3})
+    settings = QUICK.model_copy(update={"ping_s": 1.0})
     async with serving() as port, world(tmp_path, settings, far=entry(port)) as bot:
         await bot.ready("far")
         assert await bot.call("far.greet") == ToolReturn("hello")
@@ -122,7 +122,7 @@ async def test_a_server_is_used_and_reconnected_after_a_wrong_token(tmp_path: Pa
 
 @pytest.mark.long
 async def test_a_server_that_stops_is_reconnected_when_it_runs_again(tmp_path: Path) -> None:
-    settings = QUICK.model_copy(update={"ping_s": 0.3})
+    settings = QUICK.model_copy(update={"ping_s": 1.0})
     async with serving() as port:
         pass
     async with world(tmp_path, settings, far=entry(port)) as bot:

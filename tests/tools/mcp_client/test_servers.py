@@ -148,7 +148,7 @@ async def test_bad_servers_are_reported_and_the_good_one_works(tmp_path: Path) -
         assert await bot.call("good.echo", text="hi") == ToolReturn("hi")
 
 
-async def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
+async def test_a_server_that_never_answers_is_reported_as_not_working(tmp_path: Path) -> None:
     settings = McpSettings(look_s=0.05, retry_s=30, connect_s=0.5)
     async with world(tmp_path, settings, silent=peer("silent")) as bot:
         await bot.until(
