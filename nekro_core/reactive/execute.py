@@ -130,8 +130,8 @@ def exec_(
             A value ``"text"``, ``"json"`` or ``"bytes"`` reads the file in this form. Any other
             text, bytes or a cell is the content to write. Relative paths begin at ``/home/user``.
         timeout_s: Seconds that the command may take; 60 unless given.
-        after: A cell that must have a result first. The command runs again when that cell has a new
-            result.
+        after: A cell that must have a result first, or another reactive value that must not be
+            None. The command runs again when the cell has a new result or the value changes.
 
     Returns:
         A cell with an `ExecResult`.
@@ -155,7 +155,8 @@ def command_cell(
     more: Mapping[str, Any],
     after: Any,
 ) -> AsyncCell[ExecResult]:
-    """Make the cell of a command. ``run`` decides in which box the command runs."""
+    """Make the cell of a command. ``run`` runs the command in a box of its choice. ``more`` has
+    further inputs of the cell, by name. For ``after`` see `exec_`."""
     inputs: dict[str, Any] = {"command": Computed(lambda: _resolved_command(command)), **more}
     present = [*(f"file:{path}" for path in bindings.given)]
     inputs |= {f"file:{path}": value for path, value in bindings.given.items()}

@@ -54,7 +54,8 @@ def fetch_data(url: Reactive[str | None], *, mode: Reactive[Mode] = "json") -> A
 
 
 async def decode_body(data: bytes, mode: str, where: str) -> Any:
-    """Decode bytes as ``mode`` says. Raises `Unreadable`; `ReactiveError` for an unknown mode."""
+    """Decode bytes as ``mode`` says. Raises `Unreadable`, whose text names the source ``where`` of
+    the bytes; `ReactiveError` for an unknown mode."""
     try:
         match mode:
             case "text":

@@ -109,8 +109,8 @@ def generate_text(
         max_tokens: The largest number of tokens of each reply.
         steps: The largest number of replies of the model in one conversation with its tools; 24
             unless given.
-        after: A cell that must have a result first. The model is asked again when that cell has a
-            new result.
+        after: A cell that must have a result first, or another reactive value that must not be
+            None. The model is asked again when the cell has a new result or the value changes.
 
     Returns:
         A cell with the text of the last reply.

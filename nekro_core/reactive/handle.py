@@ -323,10 +323,21 @@ class _NoStorage:
         del owner, name, box
         return SavedState()
 
+    saves_each_run = False
+
+    def version(self, owner: str) -> int:  # noqa: ARG002 - of the protocol `BoxStorage`
+        return 0
+
     async def count(self) -> int:
         return 0
 
     async def forget(self, owner: str, name: str) -> None:
+        pass
+
+    async def forget_owner(self, owner: str) -> None:
+        pass
+
+    async def let_go(self, owner: str) -> None:
         pass
 
 

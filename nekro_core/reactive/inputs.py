@@ -39,10 +39,11 @@ def read_inputs(
     present: Collection[str],
     salt: int,
 ) -> InputSnapshot:
-    """Read every input.
+    """Read every input in ``wanted``. ``reader`` is the node of the cell.
 
-    The cell stays idle while an input that ``present`` names is None, or an input that ``needed``
-    names is None or empty. Equal inputs with a different ``salt`` have a different key.
+    ``present`` has the names of the inputs that must not be None, and ``needed`` the names of those
+    that must be neither None nor empty. The cell stays idle until this is so. Equal
+    inputs with a different ``salt`` have a different key.
     """
     waiting = False
     try:

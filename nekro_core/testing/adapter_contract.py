@@ -346,8 +346,8 @@ class AdapterContract:
         self, harness: AdapterHarness
     ) -> None:
         """If the capabilities have ``typing_s``, `SupportsTyping.show_typing` works. It may be
-        repeated, and may be ended twice. An offline account is an error, but no refusal, so that
-        the bot tries again later.
+        repeated, and may be ended twice. While the account is offline, it raises an error, but not
+        `SignRefused` or TimeoutError, so that the bot tries again later.
 
         Args:
             harness: The adapter under test.
@@ -370,7 +370,8 @@ class AdapterContract:
 
     async def test_a_reaction_can_be_added_twice(self, harness: AdapterHarness) -> None:
         """If the capabilities have ``reactions``, `SupportsReactions.react` works, also twice for
-        the same message. An offline account is an error, but no refusal.
+        the same message. While the account is offline, it raises an error, but not `SignRefused` or
+        TimeoutError, so that the bot tries again later.
 
         Args:
             harness: The adapter under test.

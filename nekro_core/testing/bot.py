@@ -352,7 +352,8 @@ class Chat:
 
         Returns:
             The value that the model's code would get: the value of a tool method, the text of an
-            agent or behavior method, or the parts of a multimodal agent method.
+            agent or behavior method, or the parts of a multimodal agent method. If a tool method
+            returned a `ToolReturnMedia`, this object.
 
         Raises:
             ToolFailure: The call failed; the text is what the model would read.

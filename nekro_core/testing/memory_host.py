@@ -94,6 +94,7 @@ class MemoryHost:
         accepted: The messages that the adapter passed to `accept`.
         recalled: The chat and message id of each recalled message.
         revised: The chat, message id, user id and new text of each edited message.
+        names: The names of chats that the adapter passed to `name_chat`.
         newest: The time of each chat's newest message, in seconds since 1970; `newest_times`
             returns these times. A test may change them.
         lines: The records that `records` returns. Only a test adds records.
@@ -113,6 +114,7 @@ class MemoryHost:
         self.accepted: list[ChatMessage] = []
         self.recalled: list[tuple[ChatKey, str]] = []
         self.revised: list[tuple[ChatKey, str, str, Segments]] = []
+        self.names: dict[ChatKey, str] = {}
         self.newest: dict[ChatKey, float] = {}
         self.lines: list[Record] = []
         self.failures = 0
@@ -228,6 +230,16 @@ class MemoryHost:
         found = [each for each in self.lines if each.chat_key == chat_key and each.seq > after]
         return found[:limit] if after else found[-limit:]
 
+    async def name_chat(self, chat_key: ChatKey, name: str) -> None:
+        """See `Host.name_chat`.
+
+        Args:
+            chat_key: The chat.
+            name: The name of the group or channel.
+        """
+        self.names[chat_key] = name
+        self._tell()
+
     async def newest_times(self, instance: str) -> Mapping[ChatKey, float]:
         """See `Host.newest_times`.
 
@@ -240,10 +252,11 @@ class MemoryHost:
         return {key: at for key, at in self.newest.items() if key.instance == instance}
 
     async def until(self, condition: Callable[[], bool], limit_s: float = _WAIT_S) -> None:
-        """Wait until a condition about the adapter's messages is true.
+        """Wait until a condition about what the adapter passed to this host is true.
 
         Args:
-            condition: Called at once and after each message, recall and edit.
+            condition: Called at once, and after each message, recall, edit, contact request and
+                name of a chat.
             limit_s: The longest wait, in seconds.
 
         Raises:
@@ -281,8 +294,11 @@ class MemoryHost:
         Raises:
             TimeoutError: There was no such message in that time.
         """
+        await self.until(lambda: len(self.accepted) > self._taken, limit_s)
+        # Counted after the wait: a call that found no message in time takes none.
+        message = self.accepted[self._taken]
         self._taken += 1
-        return (await self.received(self._taken, limit_s))[-1]
+        return message
 
     def _tell(self) -> None:
         self._changed.set()

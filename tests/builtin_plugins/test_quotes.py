@@ -50,7 +50,9 @@ async def quote(world: World, tools: ToolSet, *args: Any, **kwargs: Any) -> str:
     return plain_text(sent[1])
 
 
-async def test_real_messages_are_quoted(talked: World, tools: ToolSet) -> None:
+async def test_messages_of_the_chat_are_quoted_with_their_times_and_authors(
+    talked: World, tools: ToolSet
+) -> None:
     text = await quote(talked, tools, words="kiln", who="Mei", limit=1)
     assert text == "1970-01-01 00:00 Mei: The kiln has cooled down."
     text = await quote(talked, tools, limit=2)
@@ -88,12 +90,16 @@ def test_only_messages_that_share_a_word_are_quoted_or_else_the_best_one(
     assert [each.number for each in about(words, found)] == quoted
 
 
-async def test_where_nothing_was_said_the_quote_says_so(talked: World, tools: ToolSet) -> None:
+async def test_if_no_message_fits_quote_messages_says_that_there_is_none(
+    talked: World, tools: ToolSet
+) -> None:
     assert await quote(talked, tools, "zebra") == "I found no such message in this chat."
     assert "cooled down" in await quote(talked, tools, who="kiln"), "the name is a word"
 
 
-async def test_quotes_are_for_small_models_alone(tools: ToolSet) -> None:
+async def test_only_small_models_get_quote_messages_in_place_of_find_messages(
+    tools: ToolSet,
+) -> None:
     assert "quote_messages" not in tools_text(tools)
     offered = [each.name for each in small_tools(tools)]
     assert "quote_messages" in offered

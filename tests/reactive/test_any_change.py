@@ -155,8 +155,8 @@ class ThreeCells(RuleBasedStateMachine):
     @precondition(lambda self: not self.scope.busy)
     @rule(words=st.sets(st.sampled_from(["first(b", "second(", "+c", "third("]), max_size=2))
     def change_luck(self, words: set[str]) -> None:
-        """Change which loads fail. This is done between runs, and each cell is refreshed, so that
-        the shown states agree with the new choice."""
+        """Change which loads fail. Then each cell is refreshed, so that the shown states agree with
+        the new choice."""
         self.weather.unlucky = words
         for name in self.cells:
             self.do(self._refresh(name))

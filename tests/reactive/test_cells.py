@@ -1,4 +1,5 @@
-"""Tests of cells: what they show, when they run, and how they drop outdated results."""
+"""Tests of the cells that `load` makes: what they show, when they run their function, and how they
+drop outdated results. A cell that `cell` makes only holds a value; here it is their input."""
 
 import threading
 from typing import Any
@@ -21,7 +22,7 @@ from nekro_core.api.reactive import (
 from tests.reactive.counted_calls import NOTHING, CountedCalls, of
 
 
-async def test_a_cell_is_idle_then_runs_then_has_a_result() -> None:
+async def test_a_loaded_cell_is_idle_then_runs_then_has_a_result() -> None:
     calls, item = CountedCalls(), cell("")
     async with scope(NOTHING):
         output = load(calls.run, item=item)
@@ -53,7 +54,7 @@ async def test_no_old_result_is_shown_under_a_new_input() -> None:
         assert of(output) == (False, None, "")
 
 
-async def test_if_two_inputs_follow_quickly_only_the_last_is_run() -> None:
+async def test_of_two_inputs_that_follow_quickly_only_the_last_is_loaded() -> None:
     calls, item = CountedCalls(), cell("soup")
     async with scope(NOTHING):
         output = load(calls.run, item=item)
@@ -107,7 +108,7 @@ async def test_the_cell_waits_for_a_load_that_stops_slowly_and_drops_its_result(
     assert (most, at_work) == (1, 0)
 
 
-async def test_the_error_of_a_load_whose_input_was_changed_back_is_dropped() -> None:
+async def test_the_error_of_a_cancelled_load_is_not_remembered_for_its_input() -> None:
     item, tries = cell("soup"), 0
 
     async def sulk(item: str) -> str:
@@ -134,7 +135,7 @@ async def test_the_error_of_a_load_whose_input_was_changed_back_is_dropped() -> 
     assert tries == 3
 
 
-async def test_an_input_that_was_used_before_runs_nothing_and_a_failure_is_remembered_too() -> None:
+async def test_an_input_that_was_used_before_is_not_loaded_again_even_if_its_load_failed() -> None:
     calls, item = CountedCalls(), cell("burnt toast")
     async with scope(NOTHING):
         output = load(calls.run, item=computed(lambda: item().strip()))
@@ -149,7 +150,7 @@ async def test_an_input_that_was_used_before_runs_nothing_and_a_failure_is_remem
         assert calls.started == ["burnt toast"] * 2
 
 
-async def test_true_1_and_1_0_are_three_different_inputs() -> None:
+async def test_equal_values_of_different_types_are_different_inputs() -> None:
     seen: list[Any] = []
 
     async def see(what: Any) -> str:
@@ -297,7 +298,7 @@ async def test_follow_yields_every_state_up_to_the_final_one() -> None:
     ]
 
 
-async def test_a_slow_follower_also_gets_the_final_state() -> None:
+async def test_a_slow_follower_misses_states_but_not_the_final_one() -> None:
     item, seen = cell("a"), []
     async with scope(NOTHING):
         word = computed(item)

@@ -112,7 +112,9 @@ async def test_files_are_written_before_and_read_after_a_command(resources: Reso
         assert (run.pending, run.result) == (False, None)
 
 
-async def test_the_content_of_a_file_is_not_mistaken_for_its_kind(resources: Resources) -> None:
+async def test_the_content_json_of_a_written_file_is_not_mistaken_for_the_kind_of_a_file_to_read(
+    resources: Resources,
+) -> None:
     files = {"word": cell("json"), "bytes.bin": b"bytes", "text": "a text"}
     async with scope(resources):
         run = exec_("cat word bytes.bin text", files=files)
@@ -125,7 +127,9 @@ async def test_an_empty_word_of_a_command_is_passed_on(resources: Resources) -> 
         assert (await run.settled()).result.stdout == "[][a b]"
 
 
-async def test_a_list_of_paths_is_read_as_text(resources: Resources) -> None:
+async def test_files_in_a_list_of_paths_are_read_as_text_and_missing_ones_are_left_out(
+    resources: Resources,
+) -> None:
     async with scope(resources):
         run = exec_("mkdir dist; echo x > dist/a.js; exit 2", files=["dist/a.js", "dist/b.js"])
         result = (await run.settled()).result

@@ -141,7 +141,9 @@ async def test_a_fetch_runs_again_when_its_address_changes(pages: Pages, fetcher
         assert len(pages.asked) == before + 1
 
 
-async def test_without_a_network_the_error_says_so(pages: Pages, fetcher: Fetcher) -> None:
+async def test_the_error_says_that_there_is_no_network_or_which_argument_is_wrong(
+    pages: Pages, fetcher: Fetcher
+) -> None:
     async with scope(Resources()):
         assert "no network" in str((await fetch_data("http://x.example").settled()).error)
     async with scope(Resources(fetcher=fetcher)):

@@ -93,7 +93,9 @@ async def test_cancelling_the_body_ends_the_scope_and_its_cells() -> None:
     assert calls.cancelled == ["soup"]
 
 
-async def test_a_value_from_outside_a_scope_keeps_no_readers_of_the_scope() -> None:
+async def test_a_value_from_outside_a_scope_does_not_keep_the_cells_of_the_scope_in_memory() -> (
+    None
+):
     item, left = cell("soup"), list[weakref.ref[Any]]()
     for _ in range(3):
         async with scope(NOTHING):

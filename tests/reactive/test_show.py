@@ -65,7 +65,9 @@ async def test_one_message_is_edited_as_the_value_changes(store: Store, tmp_path
     assert row.segments == (Text("3 left"),)
 
 
-async def test_without_editing_one_message_is_sent_at_the_end(store: Store, tmp_path: Path) -> None:
+async def test_on_a_platform_without_edits_one_message_is_sent_at_the_end(
+    store: Store, tmp_path: Path
+) -> None:
     adapter = FakeAdapter()
     async with Outbox(store, {"fake": adapter}, Broadcast(), DeliverySettings()) as outbox:
         await count_down(context(tmp_path, outbox))

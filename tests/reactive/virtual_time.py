@@ -32,8 +32,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def in_virtual_time(play: Callable[[], Awaitable[T]]) -> T:
-    """Run the coroutine to its end in virtual time. If another task is running then, raise an
-    error."""
+    """Run the coroutine to its end in virtual time. If another task is still running at that
+    moment, raise an error."""
     loop = VirtualLoop()
     try:
 

@@ -518,7 +518,7 @@ def run_pytest(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[st
     )
 
 
-def test_a_manifest_of_several_adapters_needs_a_name() -> None:
+def test_the_name_is_required_if_a_manifest_has_several_adapters() -> None:
     assert adapter_manifest(Path("adapters/mail")).name == "mail"
     assert adapter_manifest(Path("adapters/uniseg"), "kook").settings == ("kaiheila_",)
     with pytest.raises(ManifestError, match=r"names telegram, discord, .*: say which one, not ''"):

@@ -1,5 +1,5 @@
-"""The test platform of the kit passes the contract suite for adapters, so it behaves like an
-adapter."""
+"""`TestPlatform`, on which authors test their plugins, passes the contract suite for adapters.
+So it behaves like an adapter."""
 
 import pytest
 

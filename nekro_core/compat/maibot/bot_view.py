@@ -29,8 +29,8 @@ class BotView:
     ``agent`` has the bot's names (the first is its nickname), its persona and its time zone.
     ``wall`` returns seconds since 1970. ``talk_values`` has the values that plugins set with
     ``ctx.frequency``, by stream id. Only plugins read these values; they have no other effect.
-    ``facts_of_chats`` has the names of groups and the values from gateways. ``pages`` limits how
-    many pages are drawn at once.
+    ``facts_of_chats`` has the names of groups and the values from plugins' message gateways.
+    ``pages`` limits how many pages of HTML are drawn at once.
     """
 
     services: Services
@@ -98,20 +98,21 @@ class BotView:
         )
 
     async def learn_group_name(self, key: ChatKey) -> None:
-        """Take a group's name from the store. If the store has none and the platform was not asked
-        before, ask the platform."""
+        """Take a group's name from the store. If the store has none, find it out; see
+        `ChatFacts.learn_group_name`."""
         self.facts_of_chats.set_group_name(key, self.store.chats.name(key))
         await self.facts_of_chats.learn_group_name(
             key,
             adapter=self.services.adapter_of(key.instance),
             account=self.account_of(key.instance),
+            named=self.store.chats.named,
         )
 
     def message(self, record: Record | ChatMessage, *, binary: bool = False) -> dict[str, Any]:
         """A message in MaiBot's form. ``binary`` adds the bytes of its media as base64."""
         key = record.chat_key
-        # A message that is about to be sent has no number yet. It gets the values of the chat's
-        # newest message.
+        # A message that is about to be sent has no number yet. It inherits the values that a
+        # gateway sent with the chat's newest message.
         sending = isinstance(record, Record) and record.seq == 0
         received = "" if sending else record.message_id or "-"
         return message_of(

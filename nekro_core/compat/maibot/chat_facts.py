@@ -1,9 +1,10 @@
 """Remembers data about a chat that MaiBot plugins read, and for which messages have no field. These
-are the group's name, and the values that a gateway sent with the newest message."""
+are the group's name, and the values that a plugin's message gateway, which connects the bot to a
+platform, sent with the newest message."""
 
 import math
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -14,6 +15,9 @@ from nekro_core.chat import ChatKey, ChatKind
 _MOST_CHATS = 2000
 _ASK_S = 2.0
 """Time limit for the question to the platform, in seconds. A message waits for the answer."""
+_WAIT_S = 1.0
+"""How many of the `_ASK_S` seconds to wait for the answer to the adapter's own question: the
+adapter for OneBot asks the platform when the first message of a group comes."""
 _AGAIN_S = 600.0
 """Seconds until the platform is asked again if it did not answer."""
 _LONGEST_VALUE = 4096
@@ -43,15 +47,27 @@ class ChatFacts:
         if name.strip():
             self._names.put(chat, name.strip())
 
-    async def learn_group_name(self, chat: ChatKey, *, adapter: str, account: str) -> None:
-        """Ask the platform once for a group's name. Only OneBot can be asked. This method returns
-        after at most 2 s."""
+    async def learn_group_name(
+        self,
+        chat: ChatKey,
+        *,
+        adapter: str,
+        account: str,
+        named: Callable[[ChatKey], Awaitable[str]],
+    ) -> None:
+        """Find out a group's name if it is not known. Only OneBot can be asked. ``named`` waits
+        until the adapter has found out the name. If this takes too long, for example because the
+        bot has no message of the group, the platform is asked here. This method returns after at
+        most 2 s. If no name comes, the first call after `_AGAIN_S` tries again."""
         if chat.kind is ChatKind.PRIVATE or adapter != _ONEBOT or self._names.get(chat):
             return
         if anyio.current_time() < (self._ask_again.get(chat) or -math.inf):
             return
         self._ask_again.put(chat, anyio.current_time() + _AGAIN_S)
         with anyio.move_on_after(_ASK_S):
+            with anyio.move_on_after(_WAIT_S):
+                self.set_group_name(chat, await named(chat))
+                return
             self.set_group_name(chat, await _onebot_group_name(account, chat.native_id))
 
     def config(self, chat: ChatKey, message_id: str = "") -> Mapping[str, Any]:

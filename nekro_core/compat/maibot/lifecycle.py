@@ -55,7 +55,7 @@ class MaiBotLifecycle:
         """Add the plugin to the loaded plugins, call its ``on_load``, then offer its components."""
         plugin = self.plugin
         self.plugins.by_id[plugin.plugin_id] = plugin
-        # A gateway may connect in `on_load`. Other components cannot be called yet.
+        # A message gateway may connect in `on_load`. Other components cannot be called yet.
         gateways = [each for each in plugin.declared() if each.type == "MESSAGE_GATEWAY"]
         plugin.components[:] = gateways
         await self._call("on_load")

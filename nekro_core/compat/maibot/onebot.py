@@ -92,9 +92,10 @@ async def call_onebot_api(call: CapabilityCall, api: OneBotApi, given: Mapping[s
     platform refuses or the account does not answer, the return value is the one that `ResultForm`
     names for a failure.
 
-    Raises `CapabilityError` in three cases. The action acts on a chat other than the chat of the
-    running handler, and the operator does not allow this. A call with `RESPONSE` got no response.
-    Or a call with `DATA` or `ITEMS` failed, and the plugin itself named the action.
+    Raises `CapabilityError` in four cases. The call names no action. The action acts on a chat
+    other than the chat of the running handler, and the operator does not allow this. A call with
+    `RESPONSE` got no response. Or a call with `DATA` or `ITEMS` failed, and the plugin itself named
+    the action.
     """
     fields = {key: value for key, value in given.items() if key != "params"}
     if isinstance(params := given.get("params"), Mapping):

@@ -44,8 +44,8 @@ class PluginRpc:
     ) -> Any:
         """Answer one call.
 
-        Raises `CapabilityDenied`, and `PermissionError` for an unknown method. For any other
-        failure, a dict that describes the failure is returned.
+        Raises `CapabilityDenied`, and `PermissionError` for an unknown method. If a capability
+        fails for another reason, a dict that describes the failure is returned.
         """
         del plugin_id  # this id is ignored, because a plugin could pass the id of another plugin
         payload = payload or {}

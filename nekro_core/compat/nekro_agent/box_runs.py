@@ -34,8 +34,8 @@ class ChatCodeRunner:
         self._services = services
 
     async def run(self, chat: ChatKey, code: str, asker: Asker) -> PluginRun:
-        """Run code, and store the run with its calls. Raises `StoreUnavailable`. Raises
-        `ToolFailure` if there is no box."""
+        """Run code, and store the run with its calls. Raises `StoreUnavailable`, and `ToolFailure`
+        if there is no box or if the box is lost."""
         services, boxes = self._services, self._services.boxes
         if boxes.unavailable:
             raise ToolFailure(f"no code can run here: {boxes.unavailable}")

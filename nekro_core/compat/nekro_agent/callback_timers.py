@@ -1,4 +1,5 @@
-"""`CallbackTimer`: a timer of a plugin that calls a function. Its timers are only in memory."""
+"""`CallbackTimer`: a timer of a plugin that calls a function. It is only in memory, so a restart
+loses it."""
 
 import asyncio
 from collections.abc import Callable

@@ -52,7 +52,7 @@ def changed_segments(message: ChatMessage, given: Any) -> Segments | None:
 
 def _told_by(segments: Segments, text: str) -> bool:
     """Return True if the segments already have the words of a text, and also mentions or media,
-    which the text cannot contain. Blanks and marks between the words may differ."""
+    which the text cannot contain. White space may differ."""
     more = any(not isinstance(each, Text | Reply) for each in segments)
     return more and "".join(content_text(segments).split()) == "".join(text.split())
 

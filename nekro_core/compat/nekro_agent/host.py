@@ -46,7 +46,8 @@ Facts = dict[str, Any]
 
 class FactsFile:
     """Stores a dict of facts for each key, in memory and in one JSON file. Each change rewrites the
-    whole file, so use this class for a few hundred keys at most."""
+    whole file, so use this class for a few hundred keys at most. A file that is not JSON is renamed
+    to ``NAME.unreadable.json``, and there are no facts then."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

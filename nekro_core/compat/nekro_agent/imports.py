@@ -124,7 +124,7 @@ class _Offers:
 
 
 def _refused(module: str) -> str:
-    """The entry of `REFUSED` for a module or a package around it; empty if there is none."""
+    """The key in `REFUSED` that is a module or a package around it; empty if there is none."""
     while module and module not in REFUSED:
         module = module.rpartition(".")[0]
     return module
@@ -202,7 +202,7 @@ class _FacadeFinder(MetaPathFinder, Loader):
         """The facades that are in `sys.modules`."""
         return [
             name
-            for name, module in sys.modules.items()
+            for name, module in sys.modules.copy().items()  # other threads may import
             if name.partition(".")[0] in self._roots and isinstance(module, Facade)
         ]
 

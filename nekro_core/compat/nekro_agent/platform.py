@@ -52,8 +52,9 @@ class LegacyAdapter:
         )
 
     async def get_user_info(self, user_id: str, *_: Any, **__: Any) -> PlatformUser:
-        """A person, with the name that the database has for the person. The name is looked up for
-        one account of this adapter after another."""
+        """A person, with the name that the database has for the person; empty if it has none. The
+        database has names for each account of the bot. The accounts of this adapter are looked
+        through in turn until one has a name for the person."""
         users, name = current_host().store.users, ""
         for instance in self._instances():
             name = name or await users.name(instance, str(user_id))

@@ -48,4 +48,4 @@ class CodeRunner(Protocol):
     (`nekro_core.compat.nekro_agent.box_runs.ChatCodeRunner`)."""
 
     async def run(self, chat: ChatKey, code: str, asker: Asker) -> PluginRun:
-        """Run code for a person. Raises `ToolFailure` if there is no box."""
+        """Run code for a person. Raises `ToolFailure` if there is no box or if the box is lost."""

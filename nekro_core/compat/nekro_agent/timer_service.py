@@ -1,10 +1,10 @@
-"""``timer_service``: timers that wake the agent of a chat, and timers that call a function.
+"""``timer_service``: timers that wake the agent of a chat, call a function, or do both.
 
 A timer without a function is stored and kept over a restart
 (`nekro_core.plugins.timers.functions`). A timer with a ``callback``, or with ``silent=True``, is
 only in memory: it ends with the plugin that set it. Plugins set such timers again in their init
-method. The chat key of such a timer may be any text, because plugins use their own texts for timers
-that belong to no chat.
+method. With ``silent=True``, the chat key may be any text, because plugins use their own texts for
+timers that belong to no chat.
 """
 
 import uuid
@@ -68,25 +68,27 @@ async def set_timer(
     silent: bool = False,
     callback: Callback | None = None,
 ) -> bool:
-    """Wake a chat's agent at a time, or call a function.
+    """At a time, call ``callback`` if it is given, and then wake a chat's agent unless ``silent``.
 
     Args:
         chat_key: The chat. With ``silent``, any text under which the timer is listed.
         trigger_time: The due time in seconds since 1970; 0 is now. A negative value deletes timers
             of the chat instead: with ``temporary`` the temporary ones, else all others.
-        event_desc: The text that tells the agent what to do then.
-        temporary: If true, the timer replaces the temporary timer of the chat.
+        event_desc: The text that tells the agent what to do at that time.
+        temporary: If true, the timer replaces the chat's temporary timer of the same kind. A timer
+            with ``silent`` or ``callback`` is one kind, a timer without them, which is stored, is
+            the other. So a chat can have one temporary timer of each kind.
         silent: If true, the agent is not woken.
-        callback: Called at the time; at once if the time is past.
+        callback: A function to call at that time; it is called at once if the time is past.
 
     Returns:
-        True if the timer was set or timers were deleted. False if there are too many timers. Also
-        False for a timer that is stored if its time is past, or if its text is empty or too long.
-        The log says the reason.
+        True if the timer was set or timers were deleted. False if there are too many timers. A
+        timer with neither ``silent`` nor ``callback``, which would be stored, is also refused with
+        False if its time is past, or if its text is empty or too long. The log says the reason.
 
     Raises:
         ToolFailure: The chat is not allowed, or the bot has no timers.
-        RuntimeError: A callback is given, and no plugin's code runs.
+        RuntimeError: ``silent`` or ``callback`` is given, and no plugin's code runs.
     """
     host = current_host()
     if trigger_time < 0:
@@ -200,16 +202,18 @@ async def clear_timers(chat_key: str, temporary: bool | None = None) -> bool:
 
 
 async def delete_timer_by_id(task_id: str) -> bool:
-    """Delete a timer of any kind.
+    """Delete one timer that is not due yet: a stored one, even a recurring one, or one with
+    ``silent`` or ``callback``, whichever plugin has set it.
 
     Args:
-        task_id: The ``task_id`` of a timer that `get_timers` listed.
+        task_id: The ``task_id`` of a timer that `get_timers` listed, or the id of a recurring
+            timer.
 
     Returns:
         False if there is no such timer.
 
     Raises:
-        ToolFailure: The chat of the timer is not allowed, or the bot has no timers.
+        ToolFailure: A stored timer belongs to a chat that is not allowed, or the bot has no timers.
     """
     timer = current_host().callback_timers.pop(task_id, None)
     if timer is not None:

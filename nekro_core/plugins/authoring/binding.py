@@ -27,8 +27,8 @@ class PluginBinding:
 
     ``changed`` is called when an enabled plugin registers another tool. ``put`` is called with the
     plugin and the value when an enabled plugin declares a value. Functions that get no context use
-    ``services``. ``make_context`` makes contexts from the fields of `AgentCtx`; None stands for
-    `AgentCtx` itself.
+    ``services``. ``make_context`` makes contexts from the fields of `AgentCtx`. If it is None, the
+    contexts are objects of `AgentCtx` itself.
     """
 
     data_dir: Path
@@ -100,7 +100,8 @@ def serving(binding: PluginBinding) -> Iterator[None]:
 
 
 def effective_binding() -> PluginBinding | None:
-    """Get the bot whose plugin's code runs now; if there is none, the bot that was started last."""
+    """Get the bot whose plugin's code runs now. If no plugin's code runs, get the running bot that
+    was started last; None if no bot runs."""
     return current_binding() or (_serving[-1] if _serving else None)
 
 

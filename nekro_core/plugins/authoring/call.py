@@ -1,5 +1,4 @@
-"""One call of a plugin's code: the arguments of the caller, and the call that runs at the
-moment."""
+"""Holds the facts about one call of a plugin's code, and finds the call that runs now."""
 
 import math
 import time
@@ -49,7 +48,7 @@ class RunningCall(Protocol):
 
     @property
     def asked_in(self) -> ChatKey | None:
-        """The chat whose run made the context; None if no run did."""
+        """See `AgentCtx.asked_in`."""
 
     @property
     def files(self) -> CallFiles:

@@ -77,7 +77,8 @@ class ChatNetwork:
 
     def reach(self, url: str, chat: ChatKey | None = None) -> ChatFetchPolicy:
         """Get the rules for a fetch that begins at this URL. The rules belong to the chat of the
-        call that runs now or, if no call runs, to ``chat``."""
+        call that runs now or, if no call runs, to ``chat``. If there is no chat either, the whole
+        public internet is allowed."""
         asks = [*_who_asks()]
         home = asks[0].chat if asks else chat
         if home is None:

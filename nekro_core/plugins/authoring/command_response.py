@@ -145,11 +145,12 @@ class CmdCtl:
         dropped.
 
         Args:
-            message: The question, in the forms of ``content`` of the other methods.
+            message: The question: a text, a dict of texts by BCP 47 tag, or `CommandOutputSegment`
+                pieces.
             callback_cmd: The command that gets the message as its arguments.
-            options: Choices, shown with numbers. If the person replies with a number, that option
-                is chosen.
-            timeout: Seconds to wait.
+            options: Choices, shown with numbers. If the person replies with the number or the text
+                of an option, ``callback_cmd`` gets the option's text.
+            timeout: Seconds to wait; at most as long as the operator's settings allow.
             on_timeout_message: The text that is sent to the chat if no reply comes in time.
             context_data: Values by name. ``callback_cmd`` gets each value whose name is one of its
                 parameters.

@@ -29,8 +29,8 @@ class CommandExecutionContext(msgspec.Struct, frozen=True, kw_only=True):
         is_chat_admin: Whether the person may administer this chat.
         lang: The language of answers, a BCP 47 tag.
         text: The text after the command's name.
-        context_data: The ``context_data`` of `CmdCtl.wait`. Only the command that gets the reply to
-            that question has it.
+        context_data: The values that a command gave to `CmdCtl.wait` when it asked a question. Only
+            the command that gets the reply to this question has them; otherwise empty.
         ctx: The context for actions in the chat; None in a plugin's own test.
         record: The stored message, pictures included; None in a plugin's own test.
     """
@@ -131,9 +131,9 @@ def mount_command(
 
     ``context`` is a `CommandExecutionContext`; the other parameters get the arguments that people
     type, see `Arg`. Without ``permission``, everybody may run the command. ``-`` and ``_`` in names
-    count as the same character. If two plugins use the same name, neither command runs under this
-    name until the operator ranks the plugins (``NEKRO_PLUGIN__ORDER``); ``module:name`` always
-    works. Problems with the function are reported after the plugin has been loaded.
+    count as the same character. If two installed plugins use the same name, neither command runs
+    under this name until the operator ranks the plugins (``NEKRO_PLUGIN__ORDER``); ``module:name``
+    always works. Problems with the function are reported after the plugin has been loaded.
 
     Args:
         plugin: The plugin. You call this as a method, so do not pass it.

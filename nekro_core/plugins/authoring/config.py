@@ -25,7 +25,7 @@ class ConfigError(NekroError):
 
 
 class ExtraField(BaseModel):
-    """Hints on a field of a configuration, for pages that show it and for the loader:
+    """Hints on a field of a configuration, for pages that show it and for the loader of plugins:
     ``Field(json_schema_extra=ExtraField(is_secret=True).model_dump())``.
 
     Attributes:
@@ -48,7 +48,7 @@ class ExtraField(BaseModel):
         load_nbenv_as: The name in NoneBot's configuration, in lower case; empty for the field's
             name. A name here also switches ``load_to_nonebot_env`` on.
         is_need_restart: Whether a change takes effect only after a restart of the bot.
-        ref_presets: Whether the value is the id of a preset.
+        ref_presets: Whether the value is the id of a preset (existing plugins' word for a persona).
         ref_presets_no_default: Whether the bot's own preset cannot be chosen.
         ref_presets_multiple: Whether several presets can be chosen.
         i18n_category: The category by BCP 47 tag.
@@ -392,7 +392,8 @@ class Configured(ABC):
 
     def mount_config(self) -> Callable[[type[Config]], type[Config]]:
         """Class decorator that makes a class the plugin's configuration and reads the configuration
-        file. If there is no file, one is written with the defaults.
+        file. If there is no file, one is written with the defaults. If no bot loads the plugin, no
+        file is read or written.
 
         Returns:
             A decorator that gives the class back.
@@ -418,8 +419,9 @@ class Configured(ABC):
     @overload
     def get_config(self, config_cls: type[Config]) -> Config: ...
     def get_config(self, config_cls: type[ConfigBase] | None = None) -> Any:
-        """Get the configuration. Every call returns the same object. If no bot has loaded the
-        plugin, the object has the default values.
+        """Get the configuration. Every call for one class returns the same object, until
+        `save_config` puts another one in its place. If no bot has loaded the plugin, the object has
+        the default values.
 
         Args:
             config_cls: The class of the configuration; None for the mounted class.
@@ -453,8 +455,8 @@ class Configured(ABC):
 
     @property
     def config_class(self) -> type[ConfigBase]:
-        """The class of the configuration: the mounted one, or that of the object in use.
-        `ConfigBase` itself if the plugin has no configuration."""
+        """The class of the object that `get_config` returned last; before its first call, the
+        mounted class. `ConfigBase` itself if the plugin has no configuration."""
         return type(self._config) if self._config is not None else self._config_class
 
     @property

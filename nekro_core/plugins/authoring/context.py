@@ -1,5 +1,5 @@
-"""`AgentCtx`, the context of a handler's call: who asks in which chat, and methods that act
-there."""
+"""`AgentCtx`, the object that the bot passes to a plugin's function when it calls that function. It
+says who asks in which chat, and has methods that act there."""
 
 import base64
 from collections.abc import Callable, Sequence
@@ -73,8 +73,8 @@ _MAX_RECORDS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentCtx:
-    """The context of a handler's call. The bot makes one for each run. The model cannot set any of
-    its fields.
+    """The context of a call of a plugin's function. The bot makes one for each run, and copies it
+    for each call of the run. The model cannot set any of its fields.
 
     Attributes:
         services: The parts of the bot that the context's methods use.
@@ -82,9 +82,9 @@ class AgentCtx:
         from_user_id: The platform's id of the person who asked; empty if there is none, as for a
             timer.
         from_user_name: The name of that person; may be empty.
-        run_id: The id of the run whose code calls; may be empty.
+        run_id: The id of the run whose code makes the call; empty if no run does.
         owner: The key of the plugin that is called.
-        box: The files of that run's box; None if there is no box.
+        box: The files of the box in which the run's code is; None if there is no box.
     """
 
     services: Services = field(repr=False, compare=False)
@@ -101,7 +101,7 @@ class AgentCtx:
     files: CallFiles = field(default_factory=CallFiles, repr=False, compare=False)
     """The facts about this call that the file functions use."""
     asked_in: ChatKey | None = None
-    """The chat whose run made this context; None if no run did."""
+    """If a tool made this context with `for_chat`: the chat of the tool's call. None otherwise."""
     meter: UsageMeter | None = field(default=None, repr=False, compare=False)
     """Counts the turn's requests to models; None if there is no turn."""
 
@@ -242,8 +242,8 @@ class AgentCtx:
             ``unknown`` or ``pending``.
 
         Raises:
-            ToolFailure: The platform refused, the message was dropped, or the other chat is not
-                allowed.
+            ToolFailure: The platform refused, the message was dropped, a medium in the segments
+                cannot be fetched, or the other chat is not allowed.
         """
         chat = self.allowed_chat(chat_key)
         segments = await with_fetched(segments, self._from_web)
@@ -348,7 +348,8 @@ class AgentCtx:
     async def show(
         self, value: FollowableValue, *, render: Render | None = None
     ) -> tuple[Receipt, ...]:
-        """Show a cell or a computed value in the current chat until it is final.
+        """Show a cell or a computed value (`nekro_core.reactive`) in the current chat until it is
+        final.
 
         If the platform can edit messages, one message is sent and edited when the value changes, as
         often as the platform allows. Otherwise one message is sent at the end. If this call is
@@ -488,7 +489,7 @@ class AgentCtx:
 
     async def sandbox_tool(self, tool: str, /, **given: Any) -> dict[str, Any]:
         """Call one of the eight tools for the chat's named boxes (`nekro_core.sandbox.tools`). The
-        names are separate for each chat, so a chat cannot use another chat's boxes.
+        name of a box always means a box of this chat, so a chat cannot use another chat's boxes.
 
         Args:
             tool: The tool's name.
@@ -608,6 +609,8 @@ class AgentCtx:
         path = path_in_box(medium)
         if self.box is None:
             return path
+        if self.services.bring_media is not None:
+            await self.services.bring_media(medium.path)
         try:
             data = await anyio.Path(medium.path).read_bytes()
             await self.box.write_file(path, data, read_only=True)
@@ -616,7 +619,7 @@ class AgentCtx:
         return path
 
     def allowed_chat(self, chat_key: ChatKey | str | None) -> ChatKey:
-        """Check that this call may act in a chat.
+        """Check that this call may act in a chat. The call of a webhook may act in every chat.
 
         Args:
             chat_key: The chat key or its text form; None for the call's own chat, which is always
@@ -627,8 +630,8 @@ class AgentCtx:
 
         Raises:
             ToolFailure: The text is not a chat key, the operator has not allowed the plugin to
-                write to that chat (``NEKRO_PLUGIN__MAY_SEND_ELSEWHERE``), or a webhook names no
-                chat.
+                write to that chat (``NEKRO_PLUGIN__MAY_SEND_ELSEWHERE``), or this is the call of a
+                webhook, which has no chat, and ``chat_key`` is None.
         """
         if chat_key is None:
             chat_key = self.chat

@@ -1,4 +1,5 @@
-"""Moves files between a handler and the box of the run that called it."""
+"""Moves files between a handler (a plugin's function that the bot calls) and the box of the run
+that called it."""
 
 import hashlib
 import mimetypes
@@ -71,7 +72,8 @@ class BoxFileSystem:
             The file's bytes. If ``source`` is bytes, they are returned unchanged.
 
         Raises:
-            ToolFailure: There is no such file in the box, or it is larger than 32 MiB.
+            ToolFailure: There is no such file in the box, it is larger than 32 MiB, or there is no
+                box.
             OSError: The plugin's own file cannot be read.
         """
         if isinstance(source, bytes):
@@ -248,8 +250,8 @@ class BoxFileSystem:
         """Copy new files from `shared_path` into the box. The bot calls this after each call of the
         plugin.
 
-        If the new files do not fit into the folder's limit, they are deleted and `ToolFailure` is
-        raised.
+        Old files of the folder are deleted to make room. If the new files do not fit even then,
+        they are deleted and `ToolFailure` is raised.
         """
         if not self._mirror.call.shared_used:
             return

@@ -1,4 +1,5 @@
-"""Finds a person or a message, named by code, in a chat's records."""
+"""Finds a person or a message in a chat's records, by the id, name or number that the model's code
+wrote."""
 
 import json
 import re
@@ -10,7 +11,7 @@ from nekro_core.tools.outcome import ToolFailure
 _NUMBER = re.compile(r"(?:message +)?#?(?P<seq>[0-9]{1,18})")
 """Matches the number of a record, as prompts show it."""
 _LISTED = 10
-"""Maximum number of people or messages that an error text lists, the newest."""
+"""An error text lists at most this many people or messages, the newest ones."""
 _SHOWN = 40
 """Maximum number of characters of a name or a message in an error text."""
 

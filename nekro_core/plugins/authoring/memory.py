@@ -55,7 +55,8 @@ class KnowledgeEntry:
 
 class ChatMemory:
     """The memory of one chat. It does not contain words of other chats, unless an operator has
-    linked the chats.
+    linked the chats. All methods about notes raise `ToolFailure` if the operator has switched notes
+    off.
 
     Args:
         ctx: The context of the call.
@@ -83,8 +84,9 @@ class ChatMemory:
             The note.
 
         Raises:
-            ToolFailure: The note is empty or too long, the chat does not know that person, or
-                nothing may be remembered about the person. The text of the error says which.
+            ToolFailure: The note is empty or too long, there is no such ``kind``, the chat does not
+                know that person, or nothing may be remembered about the person. The text of the
+                error says which.
         """
         ctx, keeper = self._ctx, self._keeper
         if kind not in {each.value for each in NoteKind}:
@@ -110,8 +112,9 @@ class ChatMemory:
     async def forget(self, note_id: int) -> ChatNote:
         """Delete a note.
 
-        In a run of the model's code, only the person whom the note is about or who said it can have
-        it deleted; in a private chat, its person. A plugin's own code can delete every note.
+        In a run of the model's code, a note of a group is deleted only if the person who asks said
+        it or is the person whom it is about. In a private chat, this person may have every note
+        deleted. A plugin's own code can delete every note of the chat.
 
         Args:
             note_id: The number of the note.

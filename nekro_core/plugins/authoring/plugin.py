@@ -346,12 +346,14 @@ class NekroPlugin(Mounting, Configured):
         use it only if the function neither sends to the chat nor reads from it. The prompt shows a
         ``visible`` function in full. Of a ``deferred`` function it shows one line until the AI
         searches for the function. An ``unlisted`` function is not in the prompt, but code can call
-        it; the prompt of a small model has it if it has worked examples. A ``hidden`` function is
-        not offered. Problems with the function are reported after the plugin has been imported.
+        it. The prompt of a small model contains it nevertheless, if the function has worked
+        examples. A ``hidden`` function is not offered. Problems with the function are reported
+        after the plugin has been imported.
 
-        ``confirms=True`` says that the result of a ``TOOL`` only confirms what was done. A model
-        that calls functions natively is then not asked again only to read this result, if it has
-        written to the chat in the same reply, or if its code has sent a message before the call.
+        ``confirms=True`` says that the result of a ``TOOL`` (one of the types) only confirms what
+        was done. A model that calls functions natively is then not asked again only to read this
+        result, if it has written to the chat in the same reply, or if its code has sent a message
+        before the call.
 
         Args:
             method_type: What the method's result does to the turn.

@@ -22,10 +22,11 @@ def author_key(author: str) -> str:
     """Get the author's part of a plugin's key.
 
     A name of at most 64 letters, digits, ``_`` and ``-`` is returned unchanged, unless it begins
-    with ``-``. In any other name, the other characters are replaced with ``_``, and ``-`` and 12
-    hexadecimal digits of the name's SHA-256 are appended: ``Nekro Gopher`` becomes
-    ``Nekro_Gopher-`` and the digits. A name that already ends in such digits gets digits too. So
-    two authors have the same key only if these digits are equal, which happens once in 2**48.
+    with ``-``. In any other name, each sequence of characters except letters, digits and ``_`` is
+    replaced with one ``_``, the result is cut to 40 characters, and ``-`` and 12 hexadecimal digits
+    of the name's SHA-256 are appended: ``Nekro Gopher`` becomes ``Nekro_Gopher-`` and the digits. A
+    name that already ends in ``-`` and 12 such digits gets digits too. So two authors have the same
+    key only if these digits are equal, which happens once in 2**48.
     """
     if _PLAIN.match(author) and len(author) <= LONGEST and not _FOLDED.match(author):
         return author
@@ -40,9 +41,9 @@ def module_key(module_name: str) -> str:
 
     An identifier is returned unchanged. In any other name, ``-``, ``.`` and spaces are replaced
     with ``_``: ``nekro-plugin-news`` becomes ``nekro_plugin_news``. If the result is not an
-    identifier, its other characters are replaced with ``_`` too, and ``_`` and 12 hexadecimal
-    digits of the name's SHA-256 are appended. If two plugins of one author then have the same key,
-    the second is refused when it is loaded.
+    identifier, its other characters are replaced with ``_`` too, it is cut to 40 characters, and
+    ``_`` and 12 hexadecimal digits of the name's SHA-256 are appended. If two plugins of one author
+    have the same key, the second is refused when it is loaded.
     """
     name = re.sub(r"[-. ]", "_", module_name)
     if name.isascii() and name.isidentifier() and not keyword.iskeyword(name):

@@ -1,7 +1,7 @@
 """The parts of the bot that plugins can use, as protocols. The app passes the real objects; tests
 pass others."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -176,8 +176,8 @@ class VectorStore(Protocol):
         code is imported."""
 
     async def forget(self, forgotten: PayloadRedactor) -> int:
-        """Delete the points that are about a person, and remove the person from other points.
-        Returns how many points were changed."""
+        """Delete the points (vectors with their payloads) that are about a person, and remove the
+        person from other payloads. Returns how many points were deleted or changed."""
 
 
 def _adapter_of(instance: str) -> str:
@@ -219,6 +219,8 @@ class Services:
         models: Gives access to other models.
         vectors: Stores vectors.
         search: Finds messages of chats.
+        bring_media: Copies a stored medium to this machine by its path, if another process of the
+            bot has stored it.
         memory: Keeps notes of chats.
         uses: Counts the calls of tools and the errors of plugins.
         tool_choices: Which tools the operator has switched off in a chat.
@@ -251,6 +253,7 @@ class Services:
     memory: MemoryKeeper | None = None
     uses: PluginUses | None = None
     search: MessageFinder | None = None
+    bring_media: Callable[[str], Awaitable[None]] | None = None
     tool_choices: ToolChoices = field(default_factory=ToolChoices)
 
     def extension(self, kind: type[Extension]) -> Extension | None:

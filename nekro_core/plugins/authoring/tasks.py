@@ -158,7 +158,8 @@ class _Slot:
 
 
 class AsyncTaskHandle:
-    """The handle of a task. The task gets it as its first argument, and `task.start` returns it.
+    """The handle of a task. The task gets it as its first argument, and `task.start`
+    (`nekro_core.plugins.tasks.functions`) returns it.
 
     Awaiting it returns the handle at once, since some plugins write ``await task.start(...)``.
 

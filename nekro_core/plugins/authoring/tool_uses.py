@@ -37,7 +37,8 @@ class ToolUse:
 
 @dataclass(slots=True)
 class CallNote:
-    """The outcome of one call: the reason why it failed, or an empty text, and the exception."""
+    """The outcome of one call: ``text`` is the reason why it failed, empty if it did not fail, and
+    ``error`` the exception that the tool raised, if any."""
 
     text: str = ""
     error: BaseException | None = None
@@ -45,8 +46,8 @@ class CallNote:
 
 @dataclass(slots=True)
 class PluginUses:
-    """The counters of one bot. ``clock`` returns seconds for durations, ``wall`` seconds since
-    1970."""
+    """Counts the calls of tools and the errors of plugins in one bot. ``clock`` returns seconds for
+    durations, ``wall`` seconds since 1970."""
 
     clock: Callable[[], float]
     wall: Callable[[], float]

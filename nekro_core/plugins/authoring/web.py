@@ -62,7 +62,7 @@ class WebhookRequest:
 
 
 _NO_ACCOUNT = "webhook"
-"""An instance that no account has."""
+"""The instance in the chat keys that `no_chat_key` makes. No account has this instance."""
 
 
 def no_chat_key(endpoint: str) -> ChatKey:

@@ -61,7 +61,8 @@ class RegisteredCommand(msgspec.Struct, frozen=True, eq=False):
 
 
 class CommandRegistry:
-    """Holds the registered commands. ``order`` ranks plugins whose commands have the same name."""
+    """Holds the registered commands. ``order`` has keys of plugins: if several plugins have a
+    command of the same name, the command of the plugin that comes first in ``order`` is found."""
 
     def __init__(self, order: Sequence[str] = ()) -> None:
         self._order = tuple(order)

@@ -26,8 +26,8 @@ _ESCAPED = re.compile(r"\\([\\\"'”])")
 
 
 class Word(msgspec.Struct, frozen=True):
-    """One word. ``start`` and ``end`` are its position in the line. ``text`` is the word without
-    its quotes. For ``name:value``, ``name`` and ``value`` are set too."""
+    """One word. It is ``line[start:end]``. ``text`` is the word without its quotes. For
+    ``name:value``, ``name`` and ``value`` are set too."""
 
     start: int
     end: int
@@ -245,8 +245,9 @@ def read_answer(signature: CommandSignature, line: str, data: Mapping[str, Any])
     """Read the handler's keyword arguments from the reply to a question. ``data`` is the
     ``context_data`` of the question.
 
-    If only one parameter has no value yet, it gets the whole line, since people reply in free text.
-    Raises `BadArgument`.
+    If only one required parameter has no value yet, it gets the whole line, since people reply in
+    free text. If none is required, a single optional parameter without a value gets the whole line.
+    In all other cases the line is read like arguments. Raises `BadArgument`.
     """
     names = {parameter.name for parameter in signature.parameters}
     given = {name: value for name, value in data.items() if name in names}

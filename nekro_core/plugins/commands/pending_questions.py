@@ -69,8 +69,8 @@ class TooManyQuestions(NekroError):
 
 class PendingQuestions:
     """The open questions. Each person has at most one in each chat: a new question replaces the old
-    one. Without a ``keeper``, a restart loses all questions. ``wall`` returns seconds since
-    1970."""
+    one. No question waits for longer than ``longest_s`` seconds. ``keeper`` stores the questions;
+    without it, a restart loses all of them. ``wall`` returns seconds since 1970."""
 
     def __init__(
         self,
@@ -138,8 +138,9 @@ class PendingQuestions:
             self._keeper.put(row)
 
     def take(self, chat_key: ChatKey, user_id: str, seq: int) -> PendingQuestion | None:
-        """Close the question that this person's message answers, and return it. Returns None if no
-        question is open."""
+        """Close the question that this person's message answers, and return it. ``seq`` is the
+        number of the message's record. Returns None if no question is open to the person in this
+        chat, or if the message is older than the question."""
         wait = self._open.get((chat_key, user_id)) if user_id else None
         return self.close(wait.key) if wait is not None and seq > wait.after else None
 
@@ -169,6 +170,13 @@ class PendingQuestions:
             wait.over.set()
             self._forget(wait)
         return wait
+
+    def release(self, chats: ChatScope) -> None:
+        """Forget the open questions of some chats, and keep their rows for the process that takes
+        the chats over."""
+        for wait in [each for each in self._open.values() if chats(each.key[0])]:
+            del self._open[wait.key]
+            wait.over.set()
 
     async def left(self, chats: ChatScope = every_chat) -> tuple[list[WaitingRow], set[int]]:
         """Read the rows that an earlier process left in some chats: its open questions, and the

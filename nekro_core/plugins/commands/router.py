@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import anyio
 from loguru import logger
 
 from nekro_core.chat import Author, ChatKey, Record, Text
@@ -83,6 +84,8 @@ async def _restore(
         await late()
 
 
+_LOOK_S = 0.2
+"""Pause in seconds between two looks whether a command has ended."""
 _ROUNDS_WAITING = 8
 """At most this number times ``at_once`` commands of a chat may wait. Further commands are
 dropped."""
@@ -138,11 +141,17 @@ class CommandRouter:
         """Return True if a command of this chat runs or waits until it may run."""
         return self._at_work.callers(chat_key) > 0
 
+    async def wait_until_idle(self, chat_key: ChatKey) -> None:
+        """Wait until no command of this chat runs or waits until it may run."""
+        while self.is_busy(chat_key):  # noqa: ASYNC110 (waited for once for each command)
+            await anyio.sleep(_LOOK_S)
+
     def on_record(self, record: Record, start: Start) -> str:
         """Start the command that a record contains, or pass the record to the command whose
-        question it answers. Returns the command's name with its module, or an empty text if the
-        record is neither a command nor an answer.
-        ``start`` runs the bot's own commands; a plugin's command runs as a task of the plugin."""
+        question it answers. If the typed name belongs to several commands, the chat gets a list of
+        them instead. Returns the command's name with its module (of several commands, the first
+        one's), or an empty text if the record is neither a command nor an answer. ``start`` runs
+        the bot's own commands; a plugin's command runs as a task of the plugin."""
         if record.author is not Author.PERSON or record.recalled:
             return ""
         user = record.sender.user_id
@@ -177,6 +186,11 @@ class CommandRouter:
     def forget(self, chat_key: ChatKey, user_id: str) -> None:
         """Close the open question to this person, if there is one."""
         self._waits.close((chat_key, user_id))
+
+    def release(self, chats: ChatScope) -> None:
+        """Forget the open questions of some chats, because another process takes the chats over.
+        Their rows stay, so that `restore` of the other process finds the questions."""
+        self._waits.release(chats)
 
     def is_privileged(self, record: Record) -> bool:
         """Return True if the operator gave the author of a record the permission ``advanced`` or

@@ -68,7 +68,8 @@ class ConfigurationForm:
         fields: The fields.
         values: The present values by name. A secret that is set is ``{"$secret": "place"}``.
         revision: Identifies the content of the file. `PluginConfigurations.write` takes it.
-        problem: Why the file cannot be used; ``values`` are then the defaults.
+        problem: Why the file cannot be used; ``values`` are then the defaults. Empty if the file
+            can be used.
     """
 
     plugin: str
@@ -103,7 +104,7 @@ class PluginConfigurations:
 
     Args:
         registry: The plugins.
-        documents: Writes the files of the data folder. The default only writes files.
+        documents: Writes the files of the data folder. None writes them as plain files.
     """
 
     def __init__(self, registry: PluginRegistry, documents: DocumentStore | None = None) -> None:
@@ -114,8 +115,8 @@ class PluginConfigurations:
         self._seen: dict[tuple[str, str], Mapping[str, Any]] = {}
 
     def has_form(self, plugin: str) -> bool:
-        """Return True if a plugin is loaded and has a configuration. ``plugin`` is its key or
-        item."""
+        """Return True if a plugin is loaded and has a configuration. ``plugin`` is its key or its
+        item (``local/weather``)."""
         try:
             self._found(plugin)
         except (NoConfiguration, LookupError):

@@ -1,9 +1,8 @@
 """Makes the fields of a form from a JSON schema.
 
 This module understands the keywords of JSON Schema, and further keywords that authors of plugins
-    add to the
-fields of their pydantic classes: the fields of `nekro_core.plugins.authoring.config.ExtraField`,
-and the keywords of MaiBot's configuration pages.
+add to the fields of their pydantic classes: the fields of
+`nekro_core.plugins.authoring.config.ExtraField`, and the keywords of MaiBot's configuration pages.
 """
 
 import re

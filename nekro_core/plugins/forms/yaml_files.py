@@ -17,8 +17,9 @@ lines."""
 
 
 def changed_yaml(text: str, values: Mapping[str, Any]) -> str:
-    """Change a YAML text, so that it has these values. Names that are not in ``values`` stay. If
-    the text cannot be changed, return a new text that has only these values, without comments."""
+    """Change a YAML text, so that it has these values. Top-level names that are not in ``values``
+    stay; names inside a table that are not in the new table are removed. If the text cannot be
+    changed, return a new text that has only these values, without comments."""
     plain = yaml.safe_dump({**values}, allow_unicode=True, sort_keys=False, width=100)
     if not text.strip():
         return plain

@@ -33,8 +33,8 @@ from nekro_core.tools.tool import Tool
 
 
 class ActivePlugins:
-    """The agent's access to the plugins. `nekro_core.plugins.host.registry` fills the entries. An
-    error of a plugin is logged and never raised here."""
+    """The agent's access to the plugins. `nekro_core.plugins.host.registry.PluginRegistry`, a
+    subclass, loads the plugins. An error of a plugin is logged and never raised here."""
 
     def __init__(
         self,
@@ -131,7 +131,9 @@ class ActivePlugins:
 
     async def on_user_message(self, ctx: AgentCtx, message: ChatMessage) -> MessageSignal:
         """Call the message hooks one after another and merge their signals. A hook that fails or
-        exceeds its time limit counts as `MsgSignal.CONTINUE`."""
+        exceeds its time limit counts as `MsgSignal.CONTINUE`. If a plugin that was written for
+        another bot forbids answers here (`LegacySupport.keeps_silent`), the merged signal is
+        ``BLOCK_TRIGGER``, unless it is ``BLOCK_ALL``."""
         plugins = self._plugins_of(ctx)
         given = await message_signal(
             plugins,
@@ -154,8 +156,8 @@ class ActivePlugins:
     async def on_user_erase(
         self, ctx: AgentCtx, adapter: str, user_id: str
     ) -> tuple[int, list[str]]:
-        """Call the plugins' hooks that erase a person. Returns how many things were deleted, and
-        which plugins failed or exceeded their time limit."""
+        """Call the plugins' hooks that erase a person. Returns how many things were deleted, and a
+        sentence about each plugin that failed or exceeded its time limit."""
         plugins = self._plugins_of(ctx)
         return await notify_erasure(plugins, ctx, adapter, user_id, self._settings.tool_s)
 

@@ -5,7 +5,6 @@ They are found by path in the checkout or the wheel. They are imported as
 another folder of this name, for example in the working directory.
 """
 
-import importlib
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -13,6 +12,7 @@ from types import ModuleType
 from typing import Literal
 
 import nekro_core
+from nekro_core.system.folder_listings import forget_listings
 
 Sort = Literal["adapters", "plugins"]
 
@@ -53,7 +53,7 @@ def namespace(name: str, folder: Path) -> str:
     module = sys.modules.get(name)
     if module is None or list(module.__path__) != [str(folder)]:
         sys.modules[name] = _package(name, [str(folder)])
-    importlib.invalidate_caches()
+    forget_listings(folder)
     return name
 
 

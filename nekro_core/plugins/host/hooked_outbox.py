@@ -18,7 +18,8 @@ class SendHook(Protocol):
     async def after(
         self, chat_key: ChatKey, segments: Segments, receipts: Sequence[Receipt]
     ) -> None:
-        """Receive the receipts of the message's platform calls, even if sending failed."""
+        """Receive the receipts of the message's platform calls, also of those that the platform
+        refused. Not called for a message that a hook refused."""
 
 
 class HookedOutbox(Outbox):

@@ -36,8 +36,8 @@ class PromptInjection:
 @dataclass(frozen=True, slots=True)
 class MessageSignal:
     """The merged signal of all message hooks. ``plugin`` is the key of the first plugin that gave
-    this signal; empty if all returned None. ``segments`` is the new content of the message if hooks
-    have changed it; otherwise None."""
+    this signal; empty if the signal is `MsgSignal.CONTINUE`. ``segments`` is the new content of the
+    message if hooks have changed it; otherwise None."""
 
     signal: MsgSignal
     plugin: str = ""
@@ -48,6 +48,9 @@ async def prompt_injections(
     plugins: Sequence[NekroPlugin], ctx: AgentCtx, limit_s: float
 ) -> tuple[PromptInjection, ...]:
     """Call the prompt methods of all plugins at once. The result is in the order of the plugins."""
+    plugins = [plugin for plugin in plugins if plugin.prompt_inject_method is not None]
+    if not plugins:
+        return ()
     found: dict[str, str] = {}
 
     async def ask(plugin: NekroPlugin) -> None:
@@ -60,8 +63,7 @@ async def prompt_injections(
 
     async with anyio.create_task_group() as tasks:
         for plugin in plugins:
-            if plugin.prompt_inject_method is not None:
-                tasks.start_soon(ask, plugin)
+            tasks.start_soon(ask, plugin)
     keys = [plugin.key for plugin in plugins]
     return tuple(PromptInjection(key, found[key]) for key in keys if key in found)
 
@@ -77,6 +79,9 @@ async def message_signal(
     """Call the message hooks one after another and merge their signals. A hook whose parameter is
     not annotated with `ChatMessage` gets a new object that ``form`` makes from the message. If the
     hook changes the object, ``changes`` returns the new content, which the next hooks get."""
+    plugins = [plugin for plugin in plugins if plugin.on_user_message_method]
+    if not plugins:
+        return MessageSignal(MsgSignal.CONTINUE)
     signals: dict[str, MsgSignal] = {}
     received = message
     for plugin in plugins:
@@ -166,7 +171,7 @@ async def notify_erasure(
     plugins: Sequence[NekroPlugin], ctx: AgentCtx, adapter: str, user_id: str, limit_s: float
 ) -> tuple[int, list[str]]:
     """Call the plugins' hooks that erase a person, one after another. Returns how many things were
-    deleted, and which plugins failed."""
+    deleted, and a sentence about each plugin that failed."""
     gone, failed = 0, []
     for plugin in plugins:
         if method := plugin.on_user_erase_method:

@@ -28,9 +28,10 @@ class PluginState(StrEnum):
 class PluginInfo:
     """One plugin in the list.
 
-    ``item`` says where the plugin was found: ``builtin/chat`` or ``local/weather``. The other
-    fields are empty until the plugin has been loaded once. ``addresses`` are its HTTP addresses.
-    Only the operator may see them, because a webhook's address contains its secret.
+    ``item`` says where the plugin was found: ``builtin/chat`` or ``local/weather``. ``key`` and the
+    fields up to ``addresses`` are empty until the plugin has been loaded once. ``addresses`` are
+    its HTTP addresses. Only the operator may see them, because a webhook's address contains its
+    secret.
     """
 
     item: str

@@ -235,8 +235,8 @@ class _FreshFinder(MetaPathFinder):
 
 @contextmanager
 def without_bytecode_cache() -> Iterator[None]:
-    """While the block is open, load plugins' modules from their source files. A cached bytecode
-    file may be older than a source file that was edited a moment ago."""
+    """While the block is open, load the modules of plugins with `FreshLoader`. It does not use a
+    cached bytecode file if the source file was edited a moment ago."""
     finder = _FreshFinder()
     sys.meta_path.insert(0, finder)
     try:
@@ -309,7 +309,7 @@ def _forgetting(name: str, folder: Path | None) -> Callable[[], None]:
             # Compare texts: making `Path` objects for thousands of modules takes a quarter of a
             # second. The folder may be a link, and ``sys.path`` may have the folder's real path.
             below = (f"{folder}/", f"{real}/")
-            for each, module in [*sys.modules.items()]:
+            for each, module in sys.modules.copy().items():
                 if str(getattr(module, "__file__", None)).startswith(below):
                     del sys.modules[each]
             sys.path[:] = [

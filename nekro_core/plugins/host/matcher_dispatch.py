@@ -14,9 +14,9 @@ from loguru import logger
 from nonebot.matcher import Matcher, matchers
 
 DECISION_S = 2.0
-"""Maximum number of seconds that a message waits for the decision. The decision is made when a
-matcher with ``block=True`` begins to run, or when all matchers have ended. So it takes longer only
-if there are slow rules, or slow matchers that do not block."""
+"""Maximum number of seconds that a message waits for the decision whether a matcher blocks it. The
+decision is made when a matcher with ``block=True`` begins to run, or when all matchers have ended.
+So a message waits this long only if there are slow rules, or slow matchers that do not block."""
 
 
 class MatcherDecision:

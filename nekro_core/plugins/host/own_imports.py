@@ -21,9 +21,9 @@ _FRESH_S = 5.0
 
 
 class FreshLoader(SourceFileLoader):
-    """Loads a module without Python's bytecode cache if its file was edited a moment ago. The cache
-    compares times in whole seconds, so it would not notice a second edit in the same second. For
-    such a file, this loader does not write the cache either.
+    """Loads a module without Python's bytecode cache if its file was edited less than 5 s ago. The
+    cache compares times in whole seconds, so it would not notice a second edit in the same second.
+    For a file that was edited so recently, this loader does not write the cache either.
 
     Args:
         fullname: The name of the module.

@@ -1,6 +1,6 @@
 """Finds, loads, lists, enables and disables the plugins of one bot."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -85,6 +85,7 @@ class PluginRegistry(ActivePlugins):
         self._life = PluginLifecycle(settings)
         self._lock = anyio.Lock()
         self._suspended: set[str] = set()
+        self._reported: Mapping[str, Sequence[PluginProblem]] = {}
 
     @classmethod
     @asynccontextmanager
@@ -125,10 +126,10 @@ class PluginRegistry(ActivePlugins):
                 await self.unload_all()
 
     def plugins(self) -> tuple[PluginInfo, ...]:
-        """Get every plugin that was found. A plugin's problems include clashes of its tools'
-        names."""
+        """Get every plugin that was found, and every plugin about which `report` says something. A
+        plugin's problems include clashes of its tools' names."""
         clashes = self._sets.of("").clashes
-        return tuple(
+        found = tuple(
             replace(
                 entry.info,
                 problems=entry.info.problems
@@ -137,10 +138,39 @@ class PluginRegistry(ActivePlugins):
                     for clash in clashes
                     if entry.info.key in clash.owners
                 )
-                + self._stale_packages(entry.item.item),
+                + self._stale_packages(entry.item.item)
+                + tuple(self._reported.get(entry.item.item, ())),
             )
             for entry in self._entries.values()
         )
+        missing = {item: told for item, told in self._reported.items() if item not in self._entries}
+        return found + tuple(
+            PluginInfo(item=item, state=PluginState.BROKEN, problems=tuple(told))
+            for item, told in missing.items()
+        )
+
+    def broken(self) -> Mapping[str, str]:
+        """Return why plugins cannot be loaded in this process, by item."""
+        return {
+            item: "; ".join(map(str, entry.info.problems)) or "it cannot be loaded"
+            for item, entry in self._entries.items()
+            if entry.info.state is PluginState.BROKEN
+        }
+
+    def report(self, problems: Mapping[str, Sequence[PluginProblem]]) -> None:
+        """Replace what the cluster says about plugins, by item: which processes cannot use a
+        plugin, and which plugins only this process has. It is shown with the plugins' own
+        problems."""
+        if problems != self._reported:
+            self._reported = problems
+            self._write_list()
+
+    async def switch(self, item: str, key: str, *, wanted: bool) -> None:
+        """Store that a plugin is on or off, even if this process does not have it, and load or
+        unload it. Raises `OSError`."""
+        async with self._lock:
+            self._choices.choose(item, key, wanted=wanted)
+        await self.load_all()
 
     @property
     def at_next_start(self) -> tuple[str, ...]:
@@ -150,7 +180,8 @@ class PluginRegistry(ActivePlugins):
         return tuple(map(str, packages.stale)) if packages is not None else ()
 
     async def load_all(self) -> None:
-        """Search the folders, load plugins that are switched on and unload those that are off."""
+        """Search the folders, load plugins that are switched on, and unload those that are switched
+        off or whose files are gone."""
         async with self._lock:
             if self._services.packages is not None:
                 self._services.packages.refresh()  # a command may have installed packages
@@ -167,7 +198,8 @@ class PluginRegistry(ActivePlugins):
             self._write_list()
 
     async def follow_switches(self) -> None:
-        """Load and unload plugins whenever the operator's file of switches changes. Runs until
+        """Load and unload plugins whenever the operator's file of switches changes, and give
+        plugins the new values of their configuration files when these change. Runs until
         cancelled."""
         while True:
             await anyio.sleep(self._settings.look_s)
@@ -184,8 +216,8 @@ class PluginRegistry(ActivePlugins):
                 tasks.start_soon(self._life.end, entry)
 
     def loaded(self, key: str) -> NekroPlugin:
-        """Return the object of a loaded plugin. Raises `UnknownPlugin` if no such plugin is
-        loaded."""
+        """Return the object of a loaded plugin, by its key or item. Raises `UnknownPlugin` if no
+        such plugin is loaded."""
         plugin = self._entry(key).plugin
         if plugin is None:
             raise UnknownPlugin(f"the plugin {key!r} is not loaded")
@@ -206,7 +238,8 @@ class PluginRegistry(ActivePlugins):
         return entry.info
 
     async def reload(self, plugin: str) -> None:
-        """Reload a plugin from its files if it is on."""
+        """Reload a plugin from its files if it is on. ``plugin`` is its item; for an unknown item
+        this does nothing."""
         async with self._lock:
             self._find()
             entry = self._entries.get(plugin)

@@ -45,13 +45,18 @@ class PluginSwitches:
         self._disabled: Mapping[str, str] = {}
         self.changed()
 
+    @property
+    def off(self) -> Mapping[str, str]:
+        """The keys of the plugins that are switched off, by item."""
+        return self._disabled
+
     def wanted(self, item: str) -> bool:
         """Return True if a plugin is switched on."""
         return item not in self._disabled
 
     def key_of(self, item: str) -> str:
         """Get the key of a switched-off plugin. It was stored when the plugin was switched off,
-        because the plugin is no longer imported."""
+        because the plugin is no longer imported. Empty for a plugin that is on."""
         return self._disabled.get(item, "")
 
     def changed(self) -> bool:
@@ -111,7 +116,8 @@ def write_list(data_dir: Path, plugins: Iterable[PluginInfo]) -> None:
 
 
 def read_list(data_dir: Path) -> list[ListedPlugin]:
-    """Read the list that the bot last wrote; empty if no bot has written one."""
+    """Read the list that the bot last wrote; empty if no bot has written one or if it cannot be
+    read."""
     try:
         return msgspec.json.decode((data_dir / LIST_NAME).read_bytes(), type=list[ListedPlugin])
     except (OSError, msgspec.MsgspecError):

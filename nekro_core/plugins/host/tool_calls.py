@@ -35,7 +35,7 @@ async def call_tool(
     Errors of the handler are not raised. If an argument or the result is wrong, if the handler
     raises an exception, or if the call takes longer than ``tool.timeout_s``, a `ToolCallFailed` is
     returned. Its message has no details of the host; the log has them. A tool that is switched off
-    in the chat is not called.
+    in the chat is not called; a `ToolCallFailed` says so.
     """
     if not ctx.services.tool_choices.of(ctx.chat).allows(tool):
         # The operator may have switched the tool off after the model had read about it.

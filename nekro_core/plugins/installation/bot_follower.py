@@ -22,8 +22,8 @@ def no_preflight(plugin: Path, plugins: Path) -> Sequence[PluginProblem]:
 
 
 class InstallStage(StrEnum):
-    """A stage of an installation. Up to `CHECK`, nothing has changed, and the installation can be
-    cancelled."""
+    """A stage of an installation. Up to `CHECK`, no plugin has changed, and the installation can be
+    cancelled. The packages that it has installed are then removed again."""
 
     FETCH = "fetch"
     PACKAGES = "packages"

@@ -1,7 +1,9 @@
 """The order for the process that checks a plugin, and the result that this process writes.
 
 The process reads an order, loads the plugin in a new, empty bot, and writes a result. It imports
-this module before it gives up its rights, so this module imports no other module of the bot.
+this module before it gives up the right to change files outside of its throw-away folder. So this
+module must load as little of the bot as possible: only `attempts`, which imports no other module of
+the bot.
 """
 
 import msgspec
@@ -14,13 +16,14 @@ the process builds a whole bot, so it is in a room on a higher floor, which this
 import."""
 RESULT = "result.json"
 DATA = "run/data"
-"""The data folder of the check's bot, below the throw-away folder. ``run`` is the working folder of
-the process, so a plugin finds the folder ``data`` there, as with a real bot."""
+"""The data folder of the bot in the process, below the throw-away folder. ``run`` is the working
+folder of the process, so a plugin finds the folder ``data`` there, as with a real bot."""
 
 
 class CheckOrder(msgspec.Struct, frozen=True):
     """The order for a check. ``plugin`` is the copy of the plugin in the throw-away folder,
-    ``shown`` the path that its author knows. ``settings`` are the plugins' settings as JSON."""
+    ``shown`` the path that its author knows. ``settings`` is the JSON of `PluginSettings`, the
+    bot's settings that hold for all plugins."""
 
     plugin: str
     shown: str
@@ -30,8 +33,9 @@ class CheckOrder(msgspec.Struct, frozen=True):
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a check. ``status`` is 0, or 1 if the plugin or one of its tools cannot be
     used. ``loaded`` says whether the plugin was loaded; if not, ``problems`` says why. ``report``
-    is the whole text for the author. ``confined`` says whether the kernel refuses actions outside
-    of the throw-away folder."""
+    is the whole text for the author. ``attempts`` are the programs that the plugin tried to start
+    and the files that it tried to write elsewhere. ``confined`` says whether the kernel refuses
+    actions outside of the throw-away folder."""
 
     status: int
     report: str

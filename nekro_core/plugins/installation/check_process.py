@@ -65,7 +65,7 @@ class CheckProcess:
 
     @property
     def data_dir(self) -> Path:
-        """The data folder of the check's bot."""
+        """The data folder of the bot that runs in this process and loads the plugin."""
         return self.folder / DATA
 
     def copy(self, plugin: Path, name: str) -> Path:
@@ -98,7 +98,8 @@ class CheckProcess:
             return self._failed(f"the process that checked it ended with status {status}")
 
     def said(self) -> str:
-        """Return the last lines that the plugin and the check's bot have printed and logged."""
+        """Return what the plugin and the check's bot have printed and logged, at most the last
+        100,000 bytes."""
         with (self.folder / _OUTPUT).open("rb") as file:
             file.seek(max(0, (self.folder / _OUTPUT).stat().st_size - _MOST_SAID))
             return file.read().decode(errors="replace")

@@ -38,8 +38,8 @@ def clone(address: str, ref: str, target: Path, *, most_bytes: int = MOST_BYTES)
     """Clone the newest commit of a branch or tag, or of the default branch, and return its id.
 
     The size of the download is checked while git runs, and the size of the files is checked before
-    the checkout. Both may be at most ``most_bytes``. Each of the four git commands may take
-    `GIT_S`; this function blocks until they end. Raises `GitFailed`.
+    the checkout. Both may be at most ``most_bytes``. Each of the four git commands may take `GIT_S`
+    seconds; this function blocks until they end. Raises `GitFailed`.
     """
     branch = ("--branch", ref) if ref else ()
     within = ["git", *_SAFE, "-C", str(target)]

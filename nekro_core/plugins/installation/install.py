@@ -21,6 +21,12 @@ from nekro_core.plugins.host.links import LOCAL_FOLDER
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.host.switches import PluginSwitches, read_list
 from nekro_core.plugins.installation.acceptance import NotAccepted, accept, check_with
+from nekro_core.plugins.installation.archives import (
+    PluginArchives,
+    belongs_to_cluster,
+    note_data_removed,
+    removed_with_data,
+)
 from nekro_core.plugins.installation.bot_follower import (
     BotFollower,
     InstallRefused,
@@ -52,13 +58,15 @@ from nekro_core.tools.problem import ProblemSeverity
 
 _STAGING = ".installing"
 _LEFT_S = 86_400.0
+"""A temporary folder that is older than this many seconds belongs to no running command."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installer:
-    """Changes the plugins of one data folder. ``ask`` asks the operator a question, ``say`` prints
-    a line. ``preflight`` finds problems of plugins that were written for another bot. ``check`` is
-    used instead of the check in a confined process, if it is given. ``follower`` is the bot of this
+    """Changes the plugins of one data folder. ``shelf`` is the folder of the packages that plugins
+    need. ``ask`` asks the operator a question and returns True for yes; ``say`` prints a line.
+    ``preflight`` finds problems of plugins that were written for another bot. If ``check`` is not
+    None, it is used instead of the check in a confined process. ``follower`` is the bot of this
     process; None if the bot is another process, which reads the file of switches. ``reach`` is
     called at the beginning of each stage. All methods block."""
 
@@ -74,7 +82,8 @@ class Installer:
 
     def propose(self, source: PluginSource, *, check: bool = False) -> PluginProposal:
         """Fetch a plugin and describe what it is and what it may do, without installing it. With
-        ``check``, also load it in a confined process, with the packages that it needs.
+        ``check``, also load it in a confined process, with the packages that it needs; but not if
+        one of the problems in its files is an error.
 
         Raises `SourceRefused`, `FilesRefused`, `InvalidRequirements` and `PackagesRefused`.
         """
@@ -104,14 +113,15 @@ class Installer:
         The plugin is checked first, as `nekro plugin check` does. Without ``force``, a plugin that
         cannot be loaded is refused. ``expected`` is the `PluginProposal.digest` that the operator
         was shown. If the files have another digest, they are refused. If ``expected`` is empty, any
-        files are accepted.
+        files are accepted. If the source is a file or folder in the bot's own folder of plugins, it
+        stays there.
 
         Raises `InstallRefused`, `SourceRefused`, `FilesRefused`, `InvalidRequirements` and
         `PackagesRefused`. After an error, no plugin has changed.
         """
         self._finish()
         if (here := self._in_place(source)) is not None:
-            return self._adopt(source, here, force=force)
+            return self._adopt(source, here, force=force, expected=expected)
         with self._staging() as staging:
             self.reach(InstallStage.FETCH)
             fetched = fetch(source, staging)
@@ -154,8 +164,8 @@ class Installer:
         expected: str = "",
         source: PluginSource | None = None,
     ) -> str:
-        """Fetch a plugin again and install it. Returns its item name, or an empty text if nothing
-        changed.
+        """Fetch a plugin again and install it. Returns its item name, or an empty text if the
+        source has no other files than before, or if the operator said no.
 
         ``source`` is the source of the new version; None for the source from which the plugin was
         installed. Files that the plugin wrote into its folder are kept. Without ``force``, the
@@ -212,7 +222,9 @@ class Installer:
         Returns the plugin's item name, or an empty text if the operator said no.
 
         Files that the plugin wrote into its folder are kept. The replaced version becomes an old
-        version. Raises `InstallRefused` and `PackagesRefused`; after an error, nothing has changed.
+        version. The old version is not checked: it replaces the present one even if it cannot be
+        loaded. Raises `InstallRefused` and `PackagesRefused`; after an error, the plugin's files
+        are unchanged.
         """
         self._finish()
         item, record = self._find(name)
@@ -289,10 +301,21 @@ class Installer:
         )
 
     def _exchange(self, new: NewFiles, needs: list[str], *, force: bool) -> None:
-        """Replace the files of a plugin. If the new files cannot be loaded, restore the packages
-        for ``needs``, the earlier requirements."""
+        """Replace the files of a plugin. If the new files cannot be loaded, or if another command
+        is changing plugins, restore the packages for ``needs``, the earlier requirements. In the
+        data folder of a cluster's process, first make the archive for the other processes."""
+        if belongs_to_cluster(self.data_dir):
+            try:
+                PluginArchives(self.data_dir).pack(new.ready, new.record.files)
+            except (FilesRefused, OSError) as error:
+                self._say(f"  the other processes do not get it: {error}")
+            note_data_removed(self.data_dir, removed_with_data(self.data_dir) - {new.item})
         restore = partial(self._restore_packages, new.item, needs)
-        self._files.replace(new, force=force, restore=restore)
+        try:
+            self._files.replace(new, force=force, restore=restore)
+        except InstallRefused:
+            restore()
+            raise
 
     def _needs_of(self, item: str) -> list[str]:
         return [*self.shelf.needs.get(item, ())]
@@ -328,21 +351,30 @@ class Installer:
             return {}
 
     def remove(self, name: str, *, data: bool = False) -> str:
-        """Remove a plugin's files. With ``data``, its data folder and configuration are removed
-        too. Returns its item name, or an empty text if the operator said no. Raises
-        `InstallRefused`."""
+        """Remove a plugin's files, its old versions and the packages that only it needed. With
+        ``data``, its data folder and configuration are removed too. Returns its item name, or an
+        empty text if the operator said no. Raises `InstallRefused`."""
         self._finish()
         item, place, key = self._lying(name)
         own = self._own(key) if data and key else None
         if not self.ask(f"Remove {place}{f' and {own}' if own else ''}?"):
             return ""
+        if own is not None and belongs_to_cluster(self.data_dir):
+            note_data_removed(self.data_dir, {*removed_with_data(self.data_dir), item})
+        self._remove(item, place, key, own)
+        return item
+
+    def _remove(self, item: str, place: Path, key: str, own: Path | None) -> None:
+        """Remove a plugin's files, its record, its old versions, its packages and the folder
+        ``own``."""
         record = self._records.all().get(item)
         with (
             self._staging() as staging,
             self._files.moving(item, key, place, staging / "replaced", record, loses=own),
             self._files.quiet(item, key),
         ):
-            place.rename(staging / "replaced")
+            if place.exists():
+                place.rename(staging / "replaced")
             if own is not None:
                 delete(own)
             self._records.put(item, None)
@@ -351,7 +383,6 @@ class Installer:
             self.shelf.forget(item)
         except PackagesRefused as error:
             self.say(f"its packages stay for now: {error}")
-        return item
 
     def _own(self, key: str) -> Path:
         folders = self.data_dir / "plugin_data"
@@ -402,9 +433,13 @@ class Installer:
             return self._plugins / here.name
         return None
 
-    def _adopt(self, source: PluginSource, place: Path, *, force: bool) -> str:
+    def _adopt(self, source: PluginSource, place: Path, *, force: bool, expected: str) -> str:
         """Install a plugin whose files the operator has put into the bot's folder by hand: check
         it, install its packages and record its files."""
+        if expected:
+            # Compare a copy, as `propose` does: the copy can have another name.
+            with self._staging() as staging:
+                _refuse_other(self._proposal(source, fetch(source, staging)), expected)
         item = f"local/{place.stem if place.is_file() else place.name}"
         looked = inspect_plugin(place)
         needs = plugin_needs(place, item)

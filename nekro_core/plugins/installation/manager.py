@@ -32,6 +32,7 @@ from nekro_core.plugins.installation.installed import InstalledPlugin, InstallRe
 from nekro_core.plugins.installation.own_writes import changes_of_others
 from nekro_core.plugins.installation.plugin_index import IndexedPlugin, read_index
 from nekro_core.plugins.installation.proposal import PluginProposal
+from nekro_core.plugins.installation.received import ReceivedPlugin, ReceivingInstaller
 from nekro_core.plugins.installation.sources import FetchedPlugin, parse
 from nekro_core.plugins.installation.uploads import FOLDER, PluginUploads
 from nekro_core.plugins.installation.versions import OldVersion, OldVersions
@@ -101,6 +102,10 @@ def _no_progress(step: InstallStep) -> None:
     del step
 
 
+def _nobody_to_tell(item: str, by: str) -> None:
+    del item, by
+
+
 class PluginManager:
     """Manages the plugins of the bot of this process. Changes of files happen one after another.
 
@@ -127,6 +132,9 @@ class PluginManager:
         self._preflight = preflight
         self._check = check
         self._changes = anyio.Lock()
+        self.changed: Callable[[str, str], None] = _nobody_to_tell
+        """Called with the item of each plugin that an operator has changed through this object, and
+        with the operator's name."""
         self._uploads = PluginUploads(data_dir / FOLDER)
 
     async def plugins(self) -> tuple[ManagedPlugin, ...]:
@@ -196,9 +204,10 @@ class PluginManager:
         *,
         expected: str = "",
         force: bool = False,
+        by: str = "",
         progress: Progress = _no_progress,
     ) -> PluginChange:
-        """Install a plugin with its packages, and load it.
+        """Install a plugin with its packages, and load it. ``by`` is the name of the operator.
 
         ``expected`` is the `PluginProposal.digest` that the operator was shown. If the files have
         another digest, they are refused. Without ``force``, a plugin that cannot be loaded is not
@@ -213,6 +222,7 @@ class PluginManager:
 
         async with self._changes:
             item = await self._in_thread(work, progress)
+        self.changed(item, by)
         return PluginChange(item=item, info=self.info(item))
 
     async def update(
@@ -222,12 +232,13 @@ class PluginManager:
         source: str = "",
         expected: str = "",
         force: bool = False,
+        by: str = "",
         progress: Progress = _no_progress,
     ) -> PluginChange:
         """Fetch a new version of a plugin, from ``source`` or, if it is empty, from the source from
         which the plugin was installed, and load it. The old version is kept. If the new version
         cannot be loaded, the old one is restored and loaded again. Arguments and errors are as in
-        `install`."""
+        `install`; also raises `UnknownPlugin`."""
         async with self._changes:
             before = self.info(plugin)
 
@@ -236,22 +247,29 @@ class PluginManager:
                 return installer.update(before.item, force=force, expected=expected, source=place)
 
             item = await self._in_thread(work, progress)
+        self.changed(before.item, by)
         return self._change(before, changed=bool(item))
 
     async def roll_back(
-        self, plugin: str, number: int | None = None, *, progress: Progress = _no_progress
+        self,
+        plugin: str,
+        number: int | None = None,
+        *,
+        by: str = "",
+        progress: Progress = _no_progress,
     ) -> PluginChange:
-        """Replace a plugin by an old version, the newest if ``number`` is None. The replaced
-        version becomes an old version. Raises `InstallRefused`, `PackagesRefused` and
-        `UnknownPlugin`."""
+        """Replace a plugin by an old version, the newest if ``number`` is None, even if this
+        version cannot be loaded. The replaced version becomes an old version. Raises
+        `InstallRefused`, `PackagesRefused` and `UnknownPlugin`."""
         async with self._changes:
             before = self.info(plugin)
             work = partial(_rolled_back, name=before.item, number=number)
             await self._in_thread(work, progress)
+        self.changed(before.item, by)
         return self._change(before)
 
     async def remove(
-        self, plugin: str, *, data: bool, progress: Progress = _no_progress
+        self, plugin: str, *, data: bool, by: str = "", progress: Progress = _no_progress
     ) -> PluginChange:
         """Unload a plugin and delete its files, its old versions and the packages that it alone
         needed. With ``data``, its data folder and configuration are deleted too. Raises
@@ -263,16 +281,37 @@ class PluginManager:
                 return installer.remove(before.item, data=data)
 
             await self._in_thread(work, progress)
+        self.changed(before.item, by)
         return PluginChange(item=before.item, info=None, before=before.version)
 
-    async def enable(self, plugin: str) -> PluginInfo:
+    async def put(self, plugin: ReceivedPlugin) -> None:
+        """See `PluginReceiver.put`."""
+        async with self._changes:
+            await self._in_thread(lambda installer: installer.put(plugin), _no_progress)
+
+    async def take_away(self, item: str, *, data: bool) -> None:
+        """See `PluginReceiver.take_away`."""
+        async with self._changes:
+            await self._in_thread(
+                lambda installer: installer.take_away(item, data=data), _no_progress
+            )
+
+    async def switch(self, item: str, key: str, *, wanted: bool) -> None:
+        """See `PluginReceiver.switch`."""
+        await self._registry.switch(item, key, wanted=wanted)
+
+    async def enable(self, plugin: str, *, by: str = "") -> PluginInfo:
         """Load a plugin at once and at each later start. Raises `UnknownPlugin` and
         `PluginSuspended`."""
-        return await self._registry.enable(plugin)
+        info = await self._registry.enable(plugin)
+        self.changed(info.item, by)
+        return info
 
-    async def disable(self, plugin: str) -> PluginInfo:
+    async def disable(self, plugin: str, *, by: str = "") -> PluginInfo:
         """Unload a plugin until it is enabled again. Raises `UnknownPlugin`."""
-        return await self._registry.disable(plugin)
+        info = await self._registry.disable(plugin)
+        self.changed(info.item, by)
+        return info
 
     async def reload(self, plugin: str) -> PluginInfo:
         """Load a plugin anew from its files. Raises `UnknownPlugin`, and `InstallRefused` if the
@@ -312,10 +351,12 @@ class PluginManager:
             versions=OldVersions(self._data_dir).of(info.item),
         )
 
-    async def _in_thread(self, work: Callable[[Installer], Result], progress: Progress) -> Result:
+    async def _in_thread(
+        self, work: Callable[[ReceivingInstaller], Result], progress: Progress
+    ) -> Result:
         follower = _ThisBot(self._registry, self._data_dir)
         told = _Told(progress)
-        installer = Installer(
+        installer = ReceivingInstaller(
             data_dir=self._data_dir,
             shelf=self._shelf,
             ask=lambda _: True,

@@ -31,14 +31,15 @@ class PluginProposal:
 
     Attributes:
         item: The item name that the plugin would have: ``local/NAME``.
-        source: The source as text for people, without a password.
+        source: The source. ``str(source)`` is its text for people, without a password.
         commit: Git's id of the commit; empty for other sources.
         digest: The SHA-256 of all files. If it is passed to `Installer.install`, files that are
             different from these are refused.
         looked: The result of reading the code: key, version, tools, commands, and what the code may
             do, each with a place in the code.
         packages: The packages that the plugin needs.
-        notes: Lines about packages that stay in another version than the plugin asks for.
+        notes: Lines about packages that are added although the plugin does not name them, and about
+            packages that stay in another version than the plugin asks for.
         problems: The problems that were found. If one of them is an error, the plugin could not be
             loaded.
         files: The number of files.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from nekro_core.plugins.installation.download import DownloadFailed, download
-from nekro_core.plugins.installation.files import MOST_BYTES, FilesRefused, copy_files
+from nekro_core.plugins.installation.files import MOST_BYTES, copy_files
 from nekro_core.plugins.installation.git import GitFailed, clone
 from nekro_core.plugins.installation.inspection import MANIFEST, inspect_plugin
 from nekro_core.plugins.installation.unpack import unpack
@@ -58,7 +58,7 @@ class FetchedPlugin:
 
 
 def parse(text: str) -> PluginSource:
-    """Parse the source on the command line. A relative path becomes absolute. Raises
+    """Parse a source, as an operator writes it. A relative path becomes absolute. Raises
     `SourceRefused`."""
     if _ZIP.match(text):
         return PluginSource("zip", text)
@@ -86,6 +86,15 @@ def fetch(source: PluginSource, target: Path) -> FetchedPlugin:
     copy is complete. Raises `SourceRefused` and `FilesRefused`."""
     commit = ""
     files = target / "files"
+    if (
+        source.kind != "git"
+        and not _ZIP.match(source.address)
+        and not Path(source.address).exists()
+    ):
+        raise SourceRefused(
+            f"{source} is not on this machine (in a cluster, the plugin may have been installed at "
+            "another one): name another source"
+        )
     match source.kind:
         case "file":
             path = Path(source.address)
@@ -103,7 +112,6 @@ def fetch(source: PluginSource, target: Path) -> FetchedPlugin:
                 except DownloadFailed as error:
                     raise SourceRefused(str(error)) from None
             unpack(archive, files)
-            list_checked(files)
         case "git":
             try:
                 commit = clone(source.address, source.ref, target / "clone")
@@ -118,13 +126,6 @@ def fetch(source: PluginSource, target: Path) -> FetchedPlugin:
             if (files / name).is_file():
                 shutil.copyfile(files / name, found / name)
     return FetchedPlugin(found, _name(found, stem if found == files else found.stem), commit)
-
-
-def list_checked(folder: Path) -> None:
-    """Raise `FilesRefused` if ``folder`` does not exist. This is so after a zip without files was
-    unpacked."""
-    if not folder.is_dir():
-        raise FilesRefused("there is no file in it")
 
 
 def plugin_of(place: Path) -> Path:

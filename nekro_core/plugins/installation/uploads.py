@@ -31,7 +31,7 @@ class PluginUploads:
         self._folder = folder
 
     def keep(self, name: str, data: bytes) -> Path:
-        """Store an uploaded file. The oldest uploads are deleted.
+        """Store an uploaded file. All uploads except the newest ten are deleted.
 
         Args:
             name: The name of the file on the operator's machine. It ends in ``.zip`` or ``.py``.

@@ -28,8 +28,9 @@ def embed_locally(text: str, dimensions: int | None = None) -> list[float]:
 
     Each n-gram is hashed to a position in the vector and a sign (feature hashing, Weinberger et al.
     2009). The n-grams of ASCII words have three characters, and the n-grams of other words have one
-    or two. Meaning does not count: "cat" and "feline" are not near. The result is the same on every
-    machine. Raises `ValueError` unless ``dimensions`` is 8 to 8192.
+    or two. Meaning does not count: "cat" and "feline" are not near. Only the first 20,000
+    characters of the text count. The result is the same on every machine. Raises `ValueError`
+    unless ``dimensions`` is 8 to 8192.
     """
     size = dimensions or DIMENSIONS
     if not 8 <= size <= _MOST_DIMENSIONS:

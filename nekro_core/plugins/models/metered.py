@@ -44,7 +44,8 @@ class UsageLedger:
         chat: str = "",
         extra_cost: float = 0.0,
     ) -> None:
-        """Count a request. It is counted for the chat of the current call, if there is one."""
+        """Count a request. It is counted for the chat of the current call or, if no call runs, for
+        ``chat``."""
         call, owner = current_call(), current_owner()
         cost = profile.price.of(usage) + extra_cost
         if call is not None and call.meter is not None:

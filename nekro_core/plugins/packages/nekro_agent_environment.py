@@ -30,6 +30,7 @@ class HostPackage:
     itself offers them. ``there`` is the major version in Nekro Agent's environment. ``here`` is the
     major version that a plugin gets from this bot: that of the bot's own package, or the newest of
     November 2026. A version 0.x also has its second number, if an interface changed with it.
+    ``note`` says what an author should know about the difference; it may be empty.
     """
 
     name: str

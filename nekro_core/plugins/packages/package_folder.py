@@ -8,7 +8,6 @@ later.
 """
 
 import fcntl
-import importlib
 import os
 import re
 import shutil
@@ -24,6 +23,7 @@ from loguru import logger
 
 from nekro_core.plugins.packages.errors import PackagesRefused
 from nekro_core.system.atomic_files import write_whole
+from nekro_core.system.folder_listings import forget_listings
 
 if TYPE_CHECKING:  # these imports take 50 ms, and most bots do not need them
     from packaging.requirements import Requirement
@@ -40,7 +40,9 @@ too old."""
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """The note. ``needs`` maps plugins to requirements, ``held`` maps packages to versions."""
+    """The note. ``number`` is the name of the present folder; 0 if there are no packages. ``needs``
+    maps plugins to requirements, ``held`` maps packages to versions, ``digests`` maps packages to
+    the hashes of the files from which they were installed."""
 
     number: int = 0
     needs: dict[str, list[str]] = {}
@@ -174,7 +176,8 @@ class PackageFolder:
                 sys.path.append(now)
             _show_to_programs(self._on_path, now)
             self._on_path = now
-            importlib.invalidate_caches()
+            if now:
+                forget_listings(Path(now))
         self._needing = frozenset(note.needs)
         self._stale = tuple(
             StalePackage(name, version, note.held.get(name, ""))

@@ -123,8 +123,8 @@ class Pip:
         return self._run([str(newer)], arguments)
 
     def _bring(self) -> Path | None:
-        """Install a pip of `NEW_ENOUGH` into ``home`` and return its path. If this fails, return
-        the pip that comes with Python; None if there is none."""
+        """Install a pip of at least the version `NEW_ENOUGH` into ``home`` and return its path. If
+        this fails, return the path of the pip that comes with Python; None if there is none."""
         shutil.rmtree(self._home, ignore_errors=True)
         here = _bundled()
         for pip in (["-m", "pip"], *([str(each)] for each in here)):

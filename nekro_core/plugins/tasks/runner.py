@@ -13,6 +13,7 @@ import anyio
 import msgspec
 from loguru import logger
 
+from nekro_core.chat import ChatKey, ChatKeyError
 from nekro_core.plugins.authoring.faults import is_cancellation
 from nekro_core.plugins.authoring.tasks import (
     AsyncTaskHandle,
@@ -25,6 +26,7 @@ from nekro_core.plugins.authoring.tasks import (
     TaskType,
 )
 from nekro_core.plugins.tasks.interrupted import RunningTaskRecords
+from nekro_core.store.ownership import ChatScope
 from nekro_core.system.errors import NekroError
 
 MAX_RUNNING = 64
@@ -208,6 +210,21 @@ class TaskRunner:
             How many tasks were cancelled. The result may be awaited.
         """
         return AwaitableInt(sum(self.cancel(*key) for key in [*self._running]))
+
+    def release(self, chats: ChatScope) -> None:
+        """Cancel the tasks of some chats, because another process takes the chats over. The tasks'
+        rows stay, so the other process tells the chats that the tasks were interrupted.
+
+        Args:
+            chats: Returns whether a chat is meant.
+        """
+        for entry in [*self._running.values()]:
+            try:
+                chat_key = ChatKey.parse(entry.handle.chat_key)
+            except ChatKeyError:
+                continue  # The task belongs to no chat.
+            if entry.task is not None and chats(chat_key):
+                entry.task.cancel()
 
     def get_running_tasks(self) -> list[AsyncTaskHandle]:
         """Get the handles of all running tasks.

@@ -10,7 +10,7 @@ start. Wrong values raise `ValueError`.
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from nekro_core.plugins.authoring.current import allowed_chat
+from nekro_core.plugins.authoring.current import allowed_chat, current_call
 from nekro_core.plugins.timers.functions import current_timers
 from nekro_core.store import TimerRow
 from nekro_core.timers import Schedule, TimerRefused, parsed_cron, parsed_zone
@@ -162,7 +162,8 @@ async def list_jobs(
     """List the jobs of a chat, or of all chats, in the order in which they were made.
 
     Args:
-        chat_key: The chat; None or empty for all chats.
+        chat_key: The chat. None or empty means all chats; in a tool that the model called it means
+            the chat of the call.
         status: ``active`` or ``paused``; None for both.
         limit: The maximum number of jobs to return; None for all.
 
@@ -172,6 +173,8 @@ async def list_jobs(
     Raises:
         ToolFailure: The chat is not allowed, or the bot has no timers.
     """
+    if not chat_key and (call := current_call()) is not None:
+        chat_key = call.chat_key
     chat = allowed_chat(chat_key) if chat_key else None
     jobs = [_job_of(row) for row in current_timers().recurring(chat)]
     return [job for job in jobs if not status or job.status == status][:limit]

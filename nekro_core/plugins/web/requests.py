@@ -95,8 +95,8 @@ def _bounded(receive: Receive, limit: int) -> Receive:
         message = await receive()
         left -= len(message.get("body") or b"")
         if left < 0:
-            # Raise this exception: if any other is raised while FastAPI reads the body, it answers
-            # 400.
+            # FastAPI would answer 400 to any other exception that is raised while it reads the
+            # body.
             from starlette.exceptions import HTTPException  # noqa: PLC0415 - only requests need it
 
             raise HTTPException(413, f"the request is larger than {limit} bytes")

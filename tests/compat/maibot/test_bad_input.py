@@ -68,7 +68,7 @@ def test_valid_manifests_are_read(tmp_path: Path) -> None:
     assert "wants any to 2.1.0" in str(read.problems[0])  # this is only a warning
 
 
-def test_plugins_load_after_those_that_they_need(tmp_path: Path) -> None:
+def test_a_plugin_loads_after_the_plugins_that_it_needs(tmp_path: Path) -> None:
     needs = {"dependencies": [{"type": "plugin", "id": "ann.zoo", "version_spec": ">=1.0.0"}]}
     back = {"dependencies": [{"type": "plugin", "id": "ann.art"}]}
     plant(tmp_path, "", plugin_id="ann.art", **needs)

@@ -1,5 +1,5 @@
-"""Authors set in which chats a component may be used. The tests check this option and some
-others."""
+"""Authors set in which chats a component may be used. Further tests here are about a command
+without a pattern, and about plugins that normalize their configuration themselves."""
 
 from pathlib import Path
 
@@ -104,7 +104,9 @@ NO_PATTERN = f"""{HEAD}
 {TAIL}"""
 
 
-async def test_a_command_without_a_pattern_is_a_warning(tmp_path: Path) -> None:
+async def test_a_command_without_a_pattern_is_never_called_and_causes_a_warning(
+    tmp_path: Path,
+) -> None:
     plant(tmp_path, NO_PATTERN, plugin_id="ann.quiet")
     async with Bot.open(tmp_path) as bot:
         (problem,) = info_of(bot, "quiet").problems
@@ -137,7 +139,9 @@ def create_plugin():
 """
 
 
-async def test_a_plugin_without_a_model_normalizes_its_defaults(tmp_path: Path) -> None:
+async def test_a_plugin_without_a_configuration_class_normalizes_its_defaults(
+    tmp_path: Path,
+) -> None:
     folder = plant(tmp_path, OWN_DEFAULTS, plugin_id="ann.shop")
     async with Bot.open(tmp_path) as bot:
         assert not info_of(bot, "shop").problems

@@ -80,7 +80,7 @@ city = "Linz"
     [(MOVES, "Graz ['red', 'black']"), (RAISES, "Linz ['blue']"), ("", "Linz ['blue']")],
     ids=["its own migration", "a migration that fails", "no migration"],
 )
-async def test_a_new_version_reads_the_values_of_the_old_file(
+async def test_a_new_version_uses_the_values_of_the_old_configuration_file_or_its_defaults(
     tmp_path: Path, method: str, shown: str
 ) -> None:
     plugin = plant(tmp_path, SOURCE.format(method=method), plugin_id="ann.painter", config=OLD)
@@ -98,7 +98,9 @@ async def test_a_new_version_reads_the_values_of_the_old_file(
     assert [each.name for each in plugin.glob("*.bak")] == ["config.toml.1.0.0.bak"]
 
 
-async def test_a_file_that_only_lacks_values_is_not_copied(tmp_path: Path) -> None:
+async def test_missing_values_are_added_to_a_configuration_file_without_a_backup_copy(
+    tmp_path: Path,
+) -> None:
     config = '[plugin]\nenabled = true\nconfig_version = "2.0.0"\n\n[style]\ncity = "Linz"\n'
     plugin = plant(tmp_path, SOURCE.format(method=""), plugin_id="ann.painter", config=config)
     async with Bot.open(tmp_path) as bot:

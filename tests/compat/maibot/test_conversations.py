@@ -9,6 +9,7 @@ from nekro_core.chat import Image, Mention, Voice
 from nekro_core.llm.model import ImagePart
 from nekro_core.plugins.host.listing import PluginState
 from nekro_core.plugins.host.settings import PluginSettings
+from nekro_core.system.atomic_files import write_whole
 from nekro_core.testing import Bot
 from nekro_core.tools.outcome import ToolFailure
 from nekro_core.tools.tool import Visibility
@@ -62,12 +63,12 @@ async def _speaks_and_follows_its_configuration(bot: Bot, tmp_path: Path) -> Non
     path = tmp_path / "plugins" / "tts-voice" / "config.toml"
     written = path.read_text("utf-8")
     assert "pitch = 440" in written
-    path.write_text(f"# louder\n{written.replace('440', '880')}", "utf-8")
+    write_whole(path, f"# louder\n{written.replace('440', '880')}".encode())
     plugin = instance(bot, "tts-voice")
     await until(lambda: plugin.changes)
     assert plugin.changes == [("self", 880, "1.0.0")]
     # the new value is not valid, so the old value stays
-    path.write_text(written.replace("440", '"high"'), "utf-8")
+    write_whole(path, written.replace("440", '"high"').encode())
     await anyio.sleep(1.3)
     assert plugin.config.voice.pitch == 880
     (kind,) = bot.app.plugins._kinds

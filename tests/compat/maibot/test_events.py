@@ -86,7 +86,7 @@ async def test_a_plugin_that_registers_for_old_and_new_versions_answers_once(
         assert await bot.chat().ask("coffee?", reply="yes") == ["yes"]
 
 
-async def test_an_event_handler_gets_the_messages_that_no_command_has_handled(
+async def test_an_event_handler_gets_the_messages_that_no_command_or_other_handler_has_stopped(
     tmp_path: Path,
 ) -> None:
     plant(tmp_path, LISTENER, plugin_id="ann.listener")

@@ -83,7 +83,7 @@ async def test_while_no_qq_account_is_connected_a_qq_gateway_has_separate_chats(
         assert (session["stream_id"], session["platform"]) == (str(chat.key), "qq")
 
 
-async def test_once_the_bot_has_an_account_a_receiving_gateway_adds_to_the_chats_of_the_account(
+async def test_once_an_account_is_connected_messages_of_a_receiving_gateway_go_to_its_chats(
     tmp_path: Path,
 ) -> None:
     async with bot_with_wire(tmp_path, route_type="receive") as (bot, wire):
@@ -172,7 +172,7 @@ async def test_a_gateway_for_an_account_that_is_connected_to_the_bot_is_refused_
 
 
 @pytest.mark.long
-async def test_a_gateway_that_only_receives_adds_to_the_chats_of_the_connected_account(
+async def test_messages_of_a_gateway_that_only_receives_go_to_the_chats_of_the_connected_account(
     tmp_path: Path,
 ) -> None:
     plant(tmp_path / "data", source(route_type="receive"), plugin_id="ann.wire")

@@ -241,7 +241,7 @@ def create_plugin():
 """
 
 
-async def test_a_gateway_reads_to_whom_an_answer_goes(tmp_path: Path) -> None:
+async def test_a_message_gateway_reads_to_whom_an_answer_goes(tmp_path: Path) -> None:
     plant(tmp_path, BRIDGE, plugin_id="ann.bridge")
     async with Bot.open(tmp_path) as bot:
         (kind,) = bot.app.plugins._kinds

@@ -114,7 +114,7 @@ class Older(BasePlugin):
 """
 
 
-async def test_an_old_plugin_gets_its_defaults_and_the_parameters_of_its_action(
+async def test_a_plugin_for_old_versions_gets_its_defaults_and_the_arguments_of_its_action(
     tmp_path: Path,
 ) -> None:
     with warnings.catch_warnings():

@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from nekro_core.compat.maibot.formats.prompt_changes import ShownPrompt, with_words
-from nekro_core.compat.maibot.formats.prompt_messages import changed_functions, function_dicts
-from nekro_core.llm.model import Function, ImagePart, PromptMessage, TextPart
+from nekro_core.compat.maibot.formats.prompt_messages import (
+    calls_of,
+    changed_functions,
+    function_dicts,
+)
+from nekro_core.llm.model import Function, FunctionCall, ImagePart, PromptMessage, TextPart
 from nekro_core.testing import Bot
 from tests.agent.native import TOOLS_MODE, say
 from tests.compat.maibot.plant import plant
@@ -188,7 +192,7 @@ def test_a_new_system_message_at_the_end_becomes_a_message_of_the_user() -> None
     assert made[1].parts[-1] == TextPart("rule")
 
 
-def test_words_that_a_hook_adds_to_messages_and_to_items_are_added_once() -> None:
+def test_words_that_a_hook_adds_both_as_a_message_and_as_an_item_are_added_once() -> None:
     prompt = shown(PromptMessage.of("user", "u"))
     item = {"item_type": "UserMessageItem", "parts": [{"type": "text", "text": "twice"}]}
     made = prompt.changed(
@@ -222,3 +226,10 @@ def test_a_hook_changes_removes_and_adds_functions_but_adds_only_callable_ones()
     assert changed_functions((), [], [told], {"b"}) == ()
     assert changed_functions(functions, before, before) == functions
     assert changed_functions(functions, before, None) == functions
+
+
+@pytest.mark.parametrize("name", [{}, {"name": None}, {"name": ""}, {"name": 7}])
+def test_a_call_that_a_hook_returns_without_a_name_is_invalid(name: dict[str, Any]) -> None:
+    whole = {"id": "1", "function": {"name": "roll_dice", "arguments": {}}}
+    assert calls_of([whole]) == [FunctionCall(call_id="1", name="roll_dice", arguments={})]
+    assert calls_of([whole, {"id": "2", "function": {"arguments": {}, **name}}]) is None

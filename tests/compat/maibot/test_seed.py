@@ -98,7 +98,8 @@ async def _speaks(bot: Bot) -> None:
 
 
 async def _searches(bot: Bot, name: str) -> None:
-    """Call both forms of declared parameters."""
+    """Call the search tool of the plugin ``name``: its parameters are declared as a list or as a
+    schema."""
     chat, listed = bot.chat(), name == "listed"
     assert await chat.call(f"{name}.search", "cats", limit=2) == {"results": ["cats 0", "cats 1"]}
     assert len((await chat.call(f"{name}.search", query="cats"))["results"]) == 5

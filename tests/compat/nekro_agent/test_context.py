@@ -1,6 +1,6 @@
 """The context class that new plugins get has only the names of nekro_core.
 
-The contexts of a running bot have the names of nekro-agent as well.
+The contexts of a running bot also have the names of nekro-agent (the legacy names).
 """
 
 import pytest
@@ -18,13 +18,13 @@ def test_the_class_of_new_plugins_has_no_legacy_names() -> None:
     assert all(hasattr(LegacyAgentCtx, name) for name in LEGACY)
 
 
-def test_a_copy_for_a_call_keeps_the_legacy_names(world: World) -> None:
+def test_the_copy_of_a_context_for_a_call_keeps_the_legacy_names(world: World) -> None:
     own = world.ctx().called_for("ann.weather")
     assert (own.owner, own.from_chat_key) == ("ann.weather", str(GROUP))
 
 
 @pytest.mark.parametrize("name", [AgentCtx, LegacyAgentCtx])
-async def test_both_context_classes_make_the_same_kind_of_context(
+async def test_both_context_classes_make_contexts_with_the_legacy_names(
     world: World, name: type[AgentCtx]
 ) -> None:
     binding = PluginBinding(

@@ -134,6 +134,11 @@ async def test_a_plugins_timers_wake_the_agent(bot_with: OpenBot) -> None:
         assert (await chat.call("remind_daily", "30 8 * * *", "news")).endswith(": 1")
         with pytest.raises(ToolFailure, match="cron"):
             await chat.call("remind_daily", "nonsense", "news")
+        other = bot.chat("group_30003")
+        await other.call("remind_daily", "0 9 * * *", "gossip")
+        # The model called these tools, so it sees only the jobs of its chat.
+        assert await chat.call("all_daily") == "news"
+        assert await other.call("all_daily") == "gossip"
         events = bot.module.events
     assert events[-1] == "cleanup"
 

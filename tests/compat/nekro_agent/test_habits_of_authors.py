@@ -261,7 +261,7 @@ async def test_the_model_does_not_read_the_text_of_an_error_from_a_library_or_a_
         )
 
 
-async def test_of_a_plugin_for_nekro_core_the_model_reads_only_the_texts_of_tool_failures(
+async def test_a_plugin_for_nekro_core_shows_the_model_only_the_texts_of_tool_failures(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "strict.py"
@@ -345,7 +345,7 @@ async def cleanup(_ctx, reason="end"):
         ]
 
 
-async def test_disabled_and_cleanup_hooks_get_a_context_too(
+async def test_disabled_and_cleanup_hooks_get_a_context_if_they_take_one(
     bot_of: OpenPlugin, capfd: pytest.CaptureFixture[str]
 ) -> None:
     source = """
@@ -407,7 +407,7 @@ async def stop(_ctx: AgentCtx) -> list:
 # -- database rows and timers ----------------------------------------------------------------
 
 
-async def test_a_chat_that_was_never_reset_has_a_time_of_its_beginning(
+async def test_the_conversation_start_of_a_chat_that_was_never_reset_is_recent_and_does_not_change(
     bot_of: OpenPlugin,
 ) -> None:
     source = """
@@ -517,7 +517,7 @@ async def test_timers_call_functions_and_are_deleted_by_their_ids(bot_of: OpenPl
 # -- configurations ------------------------------------------------------------------------
 
 
-async def test_a_setting_without_a_default_is_set_while_the_plugin_is_loaded(
+async def test_a_setting_without_a_default_is_empty_and_a_problem_until_the_operator_sets_it(
     bot_of: OpenPlugin,
 ) -> None:
     source = """

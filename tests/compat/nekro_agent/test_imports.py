@@ -1,4 +1,5 @@
-"""The names that nekro-agent's plugins import exist while a bot runs, and not afterwards."""
+"""Facades are the modules that have the names of nekro-agent's modules. Plugins can import them
+while a bot runs, and not afterwards."""
 
 import importlib
 import sys
@@ -15,7 +16,7 @@ def facades() -> list[str]:
     return [name for name in sys.modules if name.partition(".")[0] == "nekro_agent"]
 
 
-def test_a_class_is_the_same_under_both_names() -> None:
+def test_classes_of_nekro_agent_are_those_of_nekro_core_or_subclasses_of_them() -> None:
     with install_facades():
         theirs = importlib.import_module("nekro_agent.api.plugin")
         assert theirs.ConfigBase is plugin.ConfigBase
@@ -37,23 +38,23 @@ def test_a_module_can_be_imported_from_its_package() -> None:
 
 
 @pytest.mark.parametrize("name", FACADES)
-def test_every_facade_can_be_imported_first(name: str) -> None:
+def test_each_facade_can_be_imported_before_all_others(name: str) -> None:
     with install_facades():
         assert importlib.import_module(name).__name__ == name
     assert facades() == []
 
 
-def test_the_error_for_a_missing_name_lists_the_names() -> None:
+def test_the_error_for_a_missing_name_of_a_module_lists_its_names() -> None:
     with install_facades(), pytest.raises(ImportError, match=r"'Nonsense'.*NekroPlugin"):
         from nekro_agent.api.plugin import Nonsense  # noqa: F401, PLC0415 - this form is tested
 
 
-def test_the_error_for_a_missing_name_of_a_package_lists_the_names() -> None:
+def test_the_error_for_a_missing_name_of_a_package_has_that_name() -> None:
     with install_facades(), pytest.raises(ImportError, match="'nonsense'"):
         from nekro_agent.api import nonsense  # noqa: F401, PLC0415 - this form is tested
 
 
-def test_a_module_has_the_names_of_other_modules_too() -> None:
+def test_names_of_other_facades_can_be_imported_from_a_facade_too() -> None:
     with install_facades():
         from nekro_agent.services.plugin.base import (  # noqa: PLC0415 - this form is tested
             AgentCtx,
@@ -95,7 +96,7 @@ def test_a_refused_module_cannot_be_imported_from_its_package() -> None:
         from nekro_agent.adapters import discord  # noqa: F401, PLC0415 - this form is tested
 
 
-def test_the_error_for_a_missing_module_lists_its_neighbours() -> None:
+def test_the_error_for_a_missing_module_lists_the_modules_of_its_package() -> None:
     with install_facades(), pytest.raises(ImportError, match="there is nekro_agent") as refused:
         from nekro_agent.api.nonsense import Nonsense  # noqa: F401, PLC0415 - this form is tested
     assert "nekro_agent.api.core, " in str(refused.value)

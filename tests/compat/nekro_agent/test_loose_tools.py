@@ -1,4 +1,5 @@
-"""Tools may break rules that nekro-agent does not check, and code in the box may use its names."""
+"""Tools may break rules that nekro-agent does not check, and code in the box may use names of
+nekro-agent."""
 
 from nekro_core.chat import File, Image
 from nekro_core.plugins.host.listing import PluginState

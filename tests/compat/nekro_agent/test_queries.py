@@ -153,6 +153,26 @@ async def test_q_objects_combine_conditions(host: NekroAgentHost) -> None:
     assert [row.id async for row in DBChatMessage.filter(sender_id="bob")] == [2]
 
 
+async def test_a_query_for_one_row_gives_one_dict_or_tuple_or_none(host: NekroAgentHost) -> None:
+    bob, nobody = DBChatMessage.filter(sender_id="bob"), DBChatMessage.filter(sender_id="zoe")
+    for one in (
+        bob.first().values("id"),
+        bob.values("id").first(),
+        bob.values("id").last(),
+        DBChatMessage.get(sender_id="bob").values("id"),
+        DBChatMessage.get_or_none(sender_id="bob").values("id"),
+    ):
+        assert await one == {"id": 2}
+    assert await bob.first().values_list("id", "sender_id") == (2, "bob")
+    assert await bob.first().values_list("id", flat=True) == 2
+    assert await nobody.first().values("id") is None
+    assert await nobody.values("id").first() is None
+    assert not await nobody.values("id").exists()
+    with pytest.raises(DoesNotExist):
+        await DBChatMessage.get(sender_id="zoe").values("id")
+    assert [row async for row in bob.values("id")] == [{"id": 2}]
+
+
 async def test_a_message_row_has_its_fields_and_its_text_cannot_be_changed(
     host: NekroAgentHost,
 ) -> None:
@@ -181,7 +201,7 @@ async def test_a_message_row_has_its_fields_and_its_text_cannot_be_changed(
     assert (await DBChatMessage.get(id=made.id)).content_text == "hi"
 
 
-async def test_invalid_queries_name_what_exists(host: NekroAgentHost) -> None:
+async def test_the_error_of_an_invalid_query_names_what_exists(host: NekroAgentHost) -> None:
     with pytest.raises(QueryError, match=r"no field 'text'; there are .*content_text"):
         DBChatMessage.filter(text="x")
     with pytest.raises(QueryError, match="no lookup 'sounds_like'"):
@@ -245,7 +265,7 @@ async def test_a_person_is_found_at_any_account_of_an_adapter(host: NekroAgentHo
     assert await LegacyAdapter("mail", None).get_user_info("ann")
 
 
-async def test_the_operators_row_comes_first(host: NekroAgentHost) -> None:
+async def test_the_operator_has_the_first_row_of_the_users(host: NekroAgentHost) -> None:
     names = DBUser.all().values_list("username", flat=True)
     assert await names == ["admin", "Ann", "Bob"]
     assert await names.offset(1).limit(1) == ["Ann"]
@@ -274,7 +294,7 @@ async def test_presets_and_plugin_data_are_stored(host: NekroAgentHost) -> None:
     assert await host.store.plugin_data.get("ann.x", chat_key="web-group_1", store_key="k") == "2"
 
 
-async def test_pictures_and_mentions_are_segments(host: NekroAgentHost) -> None:
+async def test_pictures_and_mentions_in_a_message_row_are_segments(host: NekroAgentHost) -> None:
     inbox = Inbox(host.store, Broadcast())
     media = Media(path="/data/uploads/x.png", name="cat.png", url="https://a.example/cat.png")
     await inbox.accept(

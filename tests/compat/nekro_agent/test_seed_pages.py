@@ -125,7 +125,9 @@ async def test_a_behavior_method_can_report_why_its_message_was_refused(
     assert "muted in this group" in outcome.text
 
 
-async def test_a_cut_off_picture_as_on_the_page_is_refused(world: World, tools: ToolSet) -> None:
+async def test_the_truncated_picture_that_the_page_prints_is_refused(
+    world: World, tools: ToolSet
+) -> None:
     outcome = await call_tool(tools.resolve("generate_image_and_comment"), world.ctx(), ("cats",))
     assert isinstance(outcome, ToolCallFailed)
     assert "part 2 of 2" in outcome.message
@@ -133,7 +135,9 @@ async def test_a_cut_off_picture_as_on_the_page_is_refused(world: World, tools: 
     assert "generate_image_and_comment" in outcome.message
 
 
-async def test_a_complete_picture_is_shown_to_the_model(world: World, page: Path) -> None:
+async def test_with_a_complete_picture_the_method_of_the_page_shows_it_to_the_model(
+    world: World, page: Path
+) -> None:
     source = page_module(page).replace("iVBORw0KGgoAAAANSUhEUgAAAAUA...", PIXEL)
     world.write("seed.py", source)
     with install_facades():

@@ -111,7 +111,9 @@ REFUSED = (
 
 
 @pytest.mark.parametrize("sql", REFUSED)
-async def test_any_other_statement_is_refused(connection: Any, sql: str) -> None:
+async def test_a_statement_that_is_not_a_select_from_the_two_tables_is_refused(
+    connection: Any, sql: str
+) -> None:
     with pytest.raises(OperationalError, match=r"DBChatMessage\.filter"):
         await connection.execute_query_dict(sql)
     rows = await connection.execute_query_dict("SELECT COUNT(*) AS n FROM chat_message")
@@ -129,7 +131,9 @@ async def test_a_long_result_and_a_slow_query_are_refused(
         await connection.execute_query_dict(f"SELECT COUNT(*) AS n FROM {endless}")
 
 
-async def test_other_methods_and_connections_are_refused_with_a_hint(connection: Any) -> None:
+async def test_methods_and_connections_that_the_bot_does_not_offer_are_refused_with_a_hint(
+    connection: Any,
+) -> None:
     with pytest.raises(OperationalError, match=r"no execute_script here.*DBChatMessage\.filter"):
         await connection.execute_script("DROP TABLE messages")
     with pytest.raises(ConfigurationError, match="there is 'default'"):

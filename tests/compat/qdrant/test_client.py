@@ -91,7 +91,7 @@ async def test_points_are_still_there_after_a_restart(tmp_path: Path) -> None:
     await second.close()
 
 
-async def test_the_id_7_and_the_id_of_the_text_7_are_different_points(
+async def test_the_number_7_and_the_text_7_are_the_ids_of_two_different_points(
     client: AsyncQdrantClient,
 ) -> None:
     await filled(client)

@@ -190,7 +190,7 @@ async def test_an_address_in_a_persons_command_needs_no_rule(
     assert network.asked == ["pictures.example"]
 
 
-async def test_an_address_for_a_models_provider_needs_a_rule_as_well(
+async def test_the_address_of_a_picture_for_the_model_needs_a_rule_if_the_code_named_it(
     world: World, network: Network
 ) -> None:
     async def look(_ctx: AgentCtx, url: str) -> list[dict[str, Any]]:
@@ -209,7 +209,7 @@ async def test_an_address_for_a_models_provider_needs_a_rule_as_well(
     assert isinstance(outcome, RichObservation)
 
 
-async def test_the_built_in_tools_report_a_missing_network(
+async def test_the_built_in_tools_say_so_if_the_code_of_the_chat_has_no_network(
     world: World, network: Network, tmp_path: Path
 ) -> None:
     alone = tmp_path / "builtin"

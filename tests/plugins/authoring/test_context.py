@@ -24,7 +24,7 @@ def test_a_context_has_its_chat_and_its_requester(world: World) -> None:
     assert ctx.from_user_id == "10001"
 
 
-def test_a_chat_without_a_name_is_called_by_its_person_or_its_id(world: World) -> None:
+def test_a_chat_without_a_name_has_the_name_of_its_person_or_its_id(world: World) -> None:
     assert world.ctx().channel_name == "30003"
     private = ChatKey.parse("onebot_v11-private_10001")
     assert world.ctx(chat=private).channel_name == "Lin"
@@ -62,7 +62,9 @@ async def test_a_str_is_never_used_as_a_path_on_the_host(world: World, tmp_path:
     assert world.outgoing.texts == ["[file: secret.txt]"]
 
 
-async def test_an_address_is_fetched_and_a_failure_is_an_error(world: World) -> None:
+async def test_a_picture_is_fetched_from_its_address_and_an_error_answer_is_an_error(
+    world: World,
+) -> None:
     world.media.pages["https://a.example/x.png"] = b"picture"
     await world.ctx().send_image("https://a.example/x.png")
     with pytest.raises(ToolFailure, match="answers 404"):
@@ -77,7 +79,7 @@ async def test_a_refused_send_is_an_error(world: World, state: DeliveryState) ->
 
 
 @pytest.mark.parametrize("state", [DeliveryState.UNKNOWN, DeliveryState.PENDING])
-async def test_a_send_that_may_have_arrived_is_not_an_error(
+async def test_a_send_that_is_unknown_or_pending_is_not_an_error(
     world: World, state: DeliveryState
 ) -> None:
     world.outgoing.answer = Receipt(state=state)

@@ -173,7 +173,7 @@ async def test_a_plugin_can_copy_a_file_of_the_box_to_the_host(
     assert told in (outcome if isinstance(outcome, str) else outcome.value)
 
 
-async def test_get_file_works_in_a_thread_and_is_an_error_in_a_task(world: World) -> None:
+async def test_get_file_is_an_error_in_a_task_of_the_event_loop(world: World) -> None:
     world.box.files["/home/user/a.txt"] = b"in the box"
     assert "CannotWait" in str(await called(world, "get_apart", "a.txt"))
 

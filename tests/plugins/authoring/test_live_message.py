@@ -104,7 +104,7 @@ async def test_edits_show_the_end_of_a_long_value_and_the_last_edit_shows_all(wo
     ("answer", "again"),
     [(DeliveryState.REJECTED, True), (DeliveryState.PENDING, True), (DeliveryState.UNKNOWN, False)],
 )
-async def test_a_failed_last_edit_is_sent_as_a_message_unless_its_outcome_is_unknown(
+async def test_if_the_last_edit_fails_its_value_is_sent_as_a_message_unless_the_outcome_is_unknown(
     world: World, answer: DeliveryState, again: bool
 ) -> None:
     world.editor.answer = answer
@@ -120,7 +120,7 @@ async def test_if_the_first_message_has_no_id_the_last_value_is_sent_as_a_new_me
     assert (world.outgoing.texts, world.editor.texts) == (["1 of 3", "3 of 3"], [])
 
 
-async def test_an_error_marks_the_message_and_is_raised(world: World) -> None:
+async def test_an_error_of_the_source_marks_the_sent_message_and_is_raised(world: World) -> None:
     error = ValueError("no such city")
     with pytest.raises(ValueError, match="no such city"):
         await world.ctx().show(Film("looking ...", None, error=error))

@@ -161,7 +161,7 @@ async def test_help_lists_the_commands(tmp_path: Path) -> None:
         ]
 
 
-async def test_many_commands_are_listed_by_name(tmp_path: Path) -> None:
+async def test_if_there_are_many_commands_help_lists_only_their_names(tmp_path: Path) -> None:
     code = (
         "for number in range(50):\n"
         "    @plugin.mount_command(f'c{number}', 'Does something.')\n"

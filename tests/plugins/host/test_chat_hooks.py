@@ -30,7 +30,7 @@ OTHER = ChatKey.parse("web-private_lin")
         (["assert text == 'done'; await _ctx.push_system('more')"], False, None),
     ],
 )
-async def test_hooks_decide_about_a_system_line(
+async def test_hooks_decide_whether_a_system_line_is_stored_and_whether_it_wakes_the_chat(
     world: World, bodies: list[str], trigger: bool, noted: list[tuple[str, bool]] | None
 ) -> None:
     for number, body in enumerate(bodies):

@@ -1,5 +1,5 @@
-"""The prompt does not show in full the deferred tools, and the tools of a plugin with a
-``sleep_brief``."""
+"""Deferred tools are not shown in full in the prompt. All tools of a plugin with a ``sleep_brief``
+are deferred. Hidden tools are not offered at all."""
 
 from nekro_core.plugins.host.registry import PluginRegistry
 from nekro_core.tools.tool import Tool, Visibility
@@ -47,7 +47,7 @@ def tool(registry: PluginRegistry, name: str) -> Tool:
     return found
 
 
-async def test_a_deferred_tool_is_found_and_a_hidden_one_is_not(world: World) -> None:
+async def test_a_deferred_tool_can_be_called_and_a_hidden_one_cannot(world: World) -> None:
     world.write("one.py", HEAD + ONE)
     async with world.bot() as registry:
         assert tool(registry, "draw").visibility is Visibility.DEFERRED

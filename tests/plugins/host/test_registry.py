@@ -212,7 +212,9 @@ async def test_an_unreadable_list_of_plugins_is_renamed_and_ignored(world: World
     assert (world.data_dir / "plugins.broken").read_text() == "{not json"
 
 
-async def test_another_process_can_switch_the_plugins_of_a_running_bot(world: World) -> None:
+async def test_another_process_can_enable_and_disable_plugins_of_a_running_bot(
+    world: World,
+) -> None:
     world.write("a.py", plugin_source("a", "f"))
     world.write("b.py", "def broken(:")
     async with world.bot(look_s=0.01) as registry:
@@ -231,7 +233,9 @@ async def test_another_process_can_switch_the_plugins_of_a_running_bot(world: Wo
             switch_plugin(world.data_dir, "x", wanted=True)
 
 
-async def test_an_error_in_the_context_is_raised_unchanged(world: World) -> None:
+async def test_an_error_of_the_code_that_has_opened_a_registry_is_raised_unchanged(
+    world: World,
+) -> None:
     with pytest.raises(KeyError, match="inside"):
         async with world.bot():
             raise KeyError("inside")

@@ -191,7 +191,13 @@ def test_a_single_file_is_installed_even_if_it_is_already_in_the_plugins_folder(
     assert operator.install(tmp_path / "solo.py") == "local/solo"
     by_hand = data / "plugins" / "hand.py"
     by_hand.write_text(plugin_source("hand", "g"))
-    assert operator.install(by_hand) == "local/hand"
+    shown = operator.installer.propose(parse(str(by_hand)))
+    by_hand.write_text(plugin_source("hand", "h"))
+    with pytest.raises(InstallRefused, match="other files now than those that were shown"):
+        operator.installer.install(parse(str(by_hand)), expected=shown.digest)
+    assert sorted(InstallRecords(data).all()) == ["local/solo"]
+    shown = operator.installer.propose(parse(str(by_hand)))
+    assert operator.installer.install(parse(str(by_hand)), expected=shown.digest) == "local/hand"
     assert files_of(data) == {"solo.py", "hand.py"}
     assert sorted(InstallRecords(data).all()) == ["local/hand", "local/solo"]
     (tmp_path / "twin.py").write_text(plugin_source("solo", "f"))
@@ -456,7 +462,9 @@ def test_credentials_of_a_repository_are_not_shown(address: str, shown: str) -> 
 
 
 @pytest.mark.parametrize("manifest", ["[" * 200_000, '{"capabilities": 5}', '{"name": [1]}', "1"])
-def test_a_malformed_manifest_is_ignored(cup: Path, manifest: str) -> None:
+def test_a_malformed_maibot_manifest_in_a_nekro_core_plugin_is_ignored(
+    cup: Path, manifest: str
+) -> None:
     (cup / "_manifest.json").write_text(manifest)
     assert inspect_plugin(cup).tools == ("shake",)
 
@@ -497,6 +505,12 @@ def test_a_plugin_is_installed_with_its_packages_or_not_at_all(
     operator.installer.shelf.ensure(
         "local/gone", [PluginRequirement(parse_requirement("httpx"), "local/gone")]
     )
+    other = PluginMove(
+        item="local/other", key="", place="plugins/other", aside="x/y", replaces=False, wanted=True
+    )
+    with move_files(data, other), pytest.raises(InstallRefused, match="wait for it"):
+        operator.install(cup)
+    assert operator.installer.shelf.needs == {}
     operator.install(cup)
     assert "needs packages: nk_cup>=1, httpx" in operator.heard
     assert "got nk-cup 1.0" in operator.heard

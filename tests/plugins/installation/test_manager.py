@@ -258,7 +258,9 @@ async def slow(_ctx, text: str = "") -> str:
         assert await said(registry, "slow") == ToolReturn("new it")
 
 
-async def test_a_suspended_plugin_is_not_loaded_by_a_switch(world: World, cup: Path) -> None:
+async def test_a_suspended_plugin_is_loaded_only_when_it_is_resumed(
+    world: World, cup: Path
+) -> None:
     async with managed(world) as (registry, manager):
         await manager.install(str(cup))
         await registry.suspend("local/cup")

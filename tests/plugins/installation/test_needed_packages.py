@@ -94,7 +94,9 @@ def test_names_that_are_always_available_are_not_packages_to_fetch(reader: Path)
     assert [str(each.requirement) for each in needs.declared] == ["httpx"]
 
 
-def test_for_a_plugin_of_nekro_core_these_modules_are_not_added(reader: Path) -> None:
+def test_packages_of_nekro_agents_environment_are_not_added_for_a_plugin_of_nekro_core(
+    reader: Path,
+) -> None:
     (reader / "__init__.py").write_text("import json5\nfrom nekro_core.api.plugin import *\n")
     assert plugin_needs(reader, "local/reader").undeclared == ()
 
@@ -114,7 +116,7 @@ def test_the_package_list_of_poetry_gives_the_packages_of_modules(reader: Path) 
 
 
 @pytest.mark.long
-async def test_check_offers_a_package_by_name_and_install_adds_it(
+async def test_check_names_the_package_that_it_adds_for_an_import_and_fetches_it(
     reader: Path, index: Path, tmp_path: Path
 ) -> None:
     make_wheel(index, "json5", "0.10")
@@ -128,6 +130,7 @@ async def test_check_offers_a_package_by_name_and_install_adds_it(
     assert got == "got json5 0.10"
 
 
+@pytest.mark.slow
 @pytest.mark.long
 async def test_if_one_package_cannot_be_fetched_the_others_are_added(
     reader: Path, index: Path
@@ -163,6 +166,7 @@ async def test_a_bot_runs_the_installed_plugin(reader: Path, index: Path, tmp_pa
         assert await bot.call("version") == "0.10, mine"
 
 
+@pytest.mark.slow
 @pytest.mark.long
 async def test_programs_that_a_plugin_starts_find_its_packages(
     reader: Path, index: Path, tmp_path: Path
@@ -237,6 +241,7 @@ def repository(reader: Path) -> Path:
     return place
 
 
+@pytest.mark.slow
 @pytest.mark.long
 async def test_check_and_install_find_the_plugin_in_a_repository_and_its_packages(
     repository: Path, index: Path, tmp_path: Path

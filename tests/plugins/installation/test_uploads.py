@@ -28,7 +28,7 @@ def packed(text: str = "") -> bytes:
         ("-rf.zip", "rf.zip"),
     ],
 )
-def test_an_upload_becomes_a_source_with_the_name_of_the_file(
+def test_an_upload_is_stored_under_a_safe_form_of_its_name_and_can_be_installed(
     tmp_path: Path, name: str, stored: str
 ) -> None:
     place = PluginUploads(tmp_path / "uploads").keep(name, packed())

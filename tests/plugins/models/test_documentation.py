@@ -8,7 +8,7 @@ from nekro_core.testing.bot import Bot
 PAGE = Path(__file__).parents[3] / "docs" / "timers-and-models.md"
 
 
-async def test_the_pages_notebook_plugin_works(tmp_path: Path) -> None:
+async def test_the_notebook_plugin_on_the_page_works(tmp_path: Path) -> None:
     (source,) = re.findall(
         r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )

@@ -233,7 +233,9 @@ async def test_model_groups_have_the_operators_settings(world: World, tmp_path: 
             model_groups()["my-model"]
 
 
-async def test_the_bots_own_endpoint_uses_the_bots_own_model(world: World) -> None:
+async def test_a_request_to_the_endpoint_of_the_bots_own_model_is_answered_by_that_model(
+    world: World,
+) -> None:
     own = LLMSettings(base_url="http://127.0.0.1:9/v1", model="m", api_key=SecretStr(KEY))
     caller = PluginCaller(world, ScriptedModel(["mine"]), own)
     with caller.inside():

@@ -54,6 +54,7 @@ def test_an_environment_without_pip_uses_the_one_that_comes_with_python(
     assert PackageFolder(tmp_path).ensure("ann.a", wanted("nk_low")) == {"nk-low": "1.0"}
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize(
     "code",

@@ -53,3 +53,23 @@ async def test_tasks_that_ended_are_not_reported(tmp_path: Path) -> None:
         kept.began("me.film", "render", "fine", str(GROUP))
         kept.ended("render", "fine")
         assert await told(store) == []
+
+
+async def test_a_task_of_a_chat_that_another_process_takes_over_ends_and_is_reported_there(
+    tmp_path: Path,
+) -> None:
+    async with Store.open(f"sqlite://{tmp_path}/db") as store:
+        world = World(tmp_path)
+        tasks = TaskRunner(RunningTaskRecords(store.waiting))
+        world.services = replace(world.services, tasks=tasks)
+        world.write("film.py", CODE)
+        async with world.bot() as plugins:
+            at = Film(world, plugins)
+            await at.tool("begin", "endless", "cut")
+            tasks.release(lambda chat_key: chat_key != GROUP)
+            await anyio.wait_all_tasks_blocked()
+            assert len(tasks.running()) == 1, "another chat was released"
+            tasks.release(lambda chat_key: chat_key == GROUP)
+            await at.ended("cut")
+            (note,) = await told(store)
+            assert note.chat_key == GROUP

@@ -232,6 +232,6 @@ async def test_a_handle_keeps_values_until_the_task_waits_for_them() -> None:
         await handle.notify_agent("hello")
 
 
-def test_outside_a_bot_tasks_are_an_error() -> None:
+def test_asking_for_the_task_runner_outside_a_bot_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="no bot is known here"):
         task.runner()

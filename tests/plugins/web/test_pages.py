@@ -196,7 +196,7 @@ async def test_the_answer_of_a_failed_page_has_no_details(
         assert (await shown.client.get("/plugins/me.site/item/1")).status_code == 200
 
 
-async def test_the_size_and_the_number_of_requests_are_limited(
+async def test_the_size_of_a_request_and_the_number_of_requests_at_a_time_are_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nekro_core.plugins.web.pages.MAX_BODY_BYTES", 1000)

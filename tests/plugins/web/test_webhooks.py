@@ -119,7 +119,9 @@ async def hooks(
 # ---- who may call a webhook
 
 
-async def test_an_address_stays_the_same_in_every_version(tmp_path: Path) -> None:
+async def test_the_address_of_a_webhook_stays_the_same_in_every_version_of_the_bot(
+    tmp_path: Path,
+) -> None:
     """Servers of other people have the address in their settings, so it must not change."""
     async with hooks(tmp_path, "bob") as served:
         addresses = [

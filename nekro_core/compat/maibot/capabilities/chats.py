@@ -138,7 +138,8 @@ async def build_readable(call: CapabilityCall) -> Answer:
 
 
 async def person_id(call: CapabilityCall) -> Answer:
-    """``person.get_id``: the instance and the platform's user id, joined by a colon."""
+    """``person.get_id``: the instance and the platform's user id, joined by a colon; empty if the
+    bot has no account on the platform."""
     user = call.text("user_id", needed=True)
     instance = call.bot.instance_on(call.text("platform") or "qq")
     return success(person_id=f"{instance}:{user}" if instance else "")
@@ -178,8 +179,8 @@ async def knowledge(call: CapabilityCall) -> Answer:
     query, in this order.
 
     The documents and notes that may be read in the given chat are searched, and its newest 2,000
-    messages. The message with the largest number of these words comes first. If no chat is given,
-    the chat for which the plugin's handler runs is searched.
+    messages. Of the messages, the one with the largest number of these words comes first. If no
+    chat is given, the chat for which the plugin's handler runs is searched.
     """
     query = call.text("query", needed=True)
     handler = current_call()

@@ -39,8 +39,8 @@ _MARGIN = 24
 
 
 async def html2png(call: CapabilityCall) -> Answer:
-    """``render.html2png``: draws HTML with Playwright and Chromium. If they are not installed, only
-    the text is drawn."""
+    """``render.html2png``: draws HTML with Playwright and Chromium. If one of them is not
+    installed, or Chromium cannot be confined, only the text is drawn."""
     html = call.text("html", needed=True)
     if len(html) > _MOST_HTML:
         raise CapabilityError(f"render.html2png: {len(html)} characters, at most {_MOST_HTML}")

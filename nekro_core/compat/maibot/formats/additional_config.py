@@ -30,8 +30,8 @@ def additional_config(
         account: The platform's id of the bot's account; may be empty.
         segments: The segments of the message.
         role: The sender's role in a group; None for a message of the bot.
-        inherited: The values of the chat's newest message from a gateway. The gateway needs them
-            to send an answer.
+        inherited: The values of the chat's newest message from a plugin's message gateway. The
+            gateway needs them to send an answer.
 
     Returns:
         The inherited values, with ``platform_io_target_group_id`` or

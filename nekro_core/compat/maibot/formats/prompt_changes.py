@@ -160,8 +160,9 @@ def _text_of(item: Mapping[str, Any]) -> str:
 def _combined(
     originals: Sequence[PromptMessage], base: list[Change], other: list[Change]
 ) -> list[Change]:
-    """Apply the changes of ``other`` to ``base``. Both are changes of the same prompt. They were
-    made by different plugins or by one plugin."""
+    """Apply the changes of ``other`` to ``base``. Both are changes of the same prompt: one in the
+    form of ``messages``, the other in the form of ``items``. Different plugins or one plugin may
+    have made them."""
     kept = {place for place, _ in other}
     new_words = {
         place: each for place, each in other if place is not None and each is not originals[place]

@@ -105,10 +105,10 @@ def calls_of(given: Any) -> list[FunctionCall] | None:
         inner = each.get("function") if isinstance(each, Mapping) else None
         if not isinstance(inner, Mapping) or not isinstance(inner.get("arguments"), Mapping):
             return None
-        call_id = str(each.get("id") or f"call_{number}")
-        calls.append(
-            FunctionCall(call_id=call_id, name=str(inner["name"]), arguments=inner["arguments"])
-        )
+        name, call_id = inner.get("name"), str(each.get("id") or f"call_{number}")
+        if not isinstance(name, str) or not name:
+            return None
+        calls.append(FunctionCall(call_id=call_id, name=name, arguments=inner["arguments"]))
     return calls
 
 

@@ -27,9 +27,12 @@ def outcome(value: Any) -> ToolReturn | ToolReturnMedia:
     """Convert the return value of a tool: a dict, a text, a pair of success and text, or any other
     value.
 
-    If the value is a dict, the model's code gets the whole dict. A model that calls functions
-    natively reads the first of these: the ``content`` of the dict, its ``message``, the dict as
-    JSON. Raises `ToolFailure` if the value reports a failure.
+    If the value is a dict without ``content_items``, the model's code gets the whole dict. If it
+    has such items, the code gets the other fields of the dict; or, if there are media among the
+    items, a text and a list of the media. The text, which is also what a model reads that calls
+    functions natively, is the first of these that exists: the ``content`` of the dict, its
+    ``message``, the texts among its ``content_items``, the dict as JSON. Raises `ToolFailure` if
+    the value reports a failure.
     """
     if isinstance(value, list | tuple) and value and isinstance(value[0], bool):
         words = str(value[1]) if len(value) > 1 and value[1] is not None else ""

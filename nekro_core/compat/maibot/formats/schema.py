@@ -52,7 +52,8 @@ _MOST_CHOICES = 200
 
 
 def object_schema(parameters: Any) -> dict[str, Any]:
-    """Convert a tool's parameters, in any of these forms, to an object schema. Never raises.
+    """Convert a tool's parameters to an object schema. They may have any of the forms that the
+    module's docstring lists. Never raises.
 
     The schema always has ``properties`` and ``required``. An unknown type becomes a string. If a
     list has no schema for its items, any items are valid.

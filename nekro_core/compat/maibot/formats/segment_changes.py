@@ -15,8 +15,8 @@ async def changed_segments(
 ) -> Segments:
     """Apply a plugin's changes of the dicts of a message.
 
-    A dict has no media. So a dict that is unchanged keeps its segment, with its media. Only changed
-    dicts are converted.
+    A dict does not say all about a medium. So for an unchanged dict, the original segment is sent,
+    with its medium. Only changed dicts are converted to segments.
 
     Args:
         ctx: The context of the chat.

@@ -63,8 +63,9 @@ async def segments_from(ctx: AgentCtx, given: Any) -> list[Segment]:
 
 
 async def received_segments(ctx: AgentCtx, given: list[Any]) -> list[Segment]:
-    """Convert the dicts of a message that a gateway has received. A dict that cannot be converted
-    becomes an `Unknown` segment, so that the rest of the message is not lost."""
+    """Convert the dicts of a message that a plugin's message gateway has received. A dict that
+    cannot be converted becomes an `Unknown` segment, so that the rest of the message is not
+    lost."""
     made: list[Segment] = []
     for each in given[:_MOST_SEGMENTS]:
         try:

@@ -136,7 +136,8 @@ def reply_of(component: MaiBotComponent, value: Any) -> CommandReply:
     None.
 
     ``intercept`` is a bool or a level. From level 1 on, the message does not wake the bot. From
-    level 2 on, the model does not see the message either.
+    level 2 on, the model does not see the message either. True, which is also the default, means
+    the level in the command's option ``intercept_message_level``, or 1.
     """
     level = component.number("intercept_message_level", 1)
     if isinstance(value, list | tuple):
@@ -170,8 +171,9 @@ class MaiBotCommands:
         message: Mapping[str, Any],
         change: Callable[[Any], None],
     ) -> CommandReply:
-        """Run a command in a task of its plugin, and wait at most `WAIT_S` for its result.
-        ``change`` is called with the message that the hooks before the command return."""
+        """Run a command in a task of its plugin, and wait at most `WAIT_S` for its result. If there
+        is none by then, the returned reply only keeps the message from waking the bot. ``change``
+        is called with the message that the hooks before the command return."""
         over = anyio.Event()
         replies: list[CommandReply] = []
 

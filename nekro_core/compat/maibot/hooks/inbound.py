@@ -51,8 +51,8 @@ class InboundMessages:
         """Run the hooks, events and commands of all plugins for a message. Returns a signal if the
         message must not wake the bot, or must also be hidden from the model; None otherwise.
 
-        If a handler changes the text, the changed text replaces the stored text before this method
-        returns. So no prompt and no search shows the original text.
+        If a handler changes the text of a message that is not hidden, the changed text replaces the
+        stored text before this method returns. So no prompt and no search shows the original text.
         """
         await self.bot.learn_group_name(message.chat_key)
         seen = _SeenMessage(self.bot.message(message), message)

@@ -52,13 +52,14 @@ def is_enabled(values: Mapping[str, Any]) -> bool:
 
 
 def normalized(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the values with the plugin's ``normalize_plugin_config``, which adds missing values. If
-    there are no values, it gets the plugin's defaults.
+    """Check the values with ``normalize_plugin_config``, the plugin's own method or that of the
+    SDK's base class. It adds missing values. If there are no values, it gets the plugin's defaults.
 
-    If the plugin has its own ``normalize_plugin_config``, this method gets the values as they are
-    in the file. It also gets values of an older version, because it may move them to new places. If
-    the plugin has no such method, or if the method fails, values of another version are first
-    merged into the defaults. Raises `MaiBotConfigError`.
+    Values of another version than the defaults are first brought into the form of the defaults. If
+    the plugin has its own ``normalize_plugin_config``, this method does that: it gets the values as
+    they are in the file, because it may move them to new places. If it fails or the version stays
+    another one, or if the plugin has no such method of its own, the values are merged into the
+    defaults. Raises `MaiBotConfigError`.
     """
     if not hasattr(instance, "normalize_plugin_config"):
         return _with_legacy_defaults(legacy_defaults(instance), values)
@@ -70,7 +71,7 @@ def normalized(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
             made, _ = instance.normalize_plugin_config(values)
         else:
             made, _ = instance.normalize_plugin_config(_moved(instance, defaults, values))
-    except Exception as error:  # a plugin's model may raise any exception
+    except Exception as error:  # a plugin's own class may raise any exception
         text = " ".join(str(error).split())
         raise MaiBotConfigError(f"{FILE_NAME}: {text[:600]}") from error
     return dict(made)
@@ -110,8 +111,9 @@ def has_own_normalization(instance: Any) -> bool:
 
 def save(path: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> Path | None:
     """Write the values ``new`` over the values ``old`` of a file. If a value of the file is missing
-    or different in ``new``, the file is first copied to a file beside it. Returns the path of the
-    copy. Raises the same errors as `write`."""
+    or different in ``new``, the file is first copied to a file beside it; a changed version alone
+    is no reason for a copy. Returns the path of the copy, or None. Raises the same errors as
+    `write`."""
     copied = _copy(path, version_of(old)) if path.exists() and _loses(old, new) else None
     write(path, new)
     return copied

@@ -79,8 +79,9 @@ class MaiBotConfiguration:
 
 def schema_of(instance: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON schema of a plugin's configuration. It is made from the first of these that
-    the plugin has: a model, a description of a configuration page, an old ``config_schema``. If the
-    plugin has none of them, the schema is made from the present values."""
+    the plugin has: a configuration class, a description of a configuration page, an old
+    ``config_schema``. If the plugin has none of them, the schema is made from the present
+    values."""
     find = getattr(type(instance), "get_config_model", None)
     model = find() if find is not None else None
     page = _page(instance)
@@ -117,7 +118,7 @@ def _page(instance: Any) -> Mapping[str, Mapping[str, Any]]:
 
 
 def _add_sections(schema: dict[str, Any], page: Mapping[str, Mapping[str, Any]]) -> None:
-    """Add the titles of the sections, which the model does not have."""
+    """Add the titles of the sections, which the configuration class does not have."""
     properties = schema.get("properties", {})
     for name, each in page.items():
         if isinstance(own := properties.get(name), dict):

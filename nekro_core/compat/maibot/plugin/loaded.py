@@ -70,7 +70,7 @@ class MaiBotPlugin:
     components that are switched off, as type, name and stream id (empty for all chats).
     ``patterns`` caches the compiled patterns of the plugin's commands, with None for an invalid
     pattern. ``components`` are the components that can be called. Until ``on_load`` has returned,
-    only gateways are among them, and ``offered`` is false.
+    only message gateways are among them, and ``offered`` is false.
     """
 
     manifest: MaiBotManifest
@@ -147,7 +147,7 @@ class MaiBotPlugin:
         """Call a component's handler, in a thread unless it is async. A component without a handler
         is called through the plugin's `invoke_component`.
 
-        ``given`` are arguments from the host. A handler gets only the arguments for which it has
+        ``given`` are arguments from the host. Of these, a handler gets only those for which it has
         parameters. Raises the exceptions of the handler, `ToolFailure` if the arguments do not fit
         the parameters, and `TimeoutError`.
         """

@@ -39,17 +39,23 @@ class _QueryParts:
 
 
 class Query(Generic[M]):
-    """A query. Awaiting it reads its rows. Methods such as `filter` return a new query."""
+    """A query. Awaiting it reads its rows. Methods such as `filter` return a new query.
+
+    ``choose`` chooses the only row of the result; without it, the result is a list. ``shape`` makes
+    what the result has instead of a row, for example a dict.
+    """
 
     def __init__(
         self,
         model: type[M],
         parts: _QueryParts | None = None,
-        finish: Callable[[list[M]], Any] | None = None,
+        choose: Callable[[list[M]], M | None] | None = None,
+        shape: Callable[[M], Any] | None = None,
     ) -> None:
         self._model = model
         self._parts = parts or _QueryParts()
-        self._finish = finish
+        self._choose = choose
+        self._shape = shape
 
     def filter(self, *args: Any, **kwargs: Any) -> Self:
         """Select the rows for which all conditions are true. Raises `QueryError`."""
@@ -98,13 +104,14 @@ class Query(Generic[M]):
 
     def first(self) -> "Query[M]":
         """Select the first row. The result is the row, or None."""
-        return Query(self._model, replace(self._parts, limit=1), _first)
+        return Query(self._model, replace(self._parts, limit=1), _first, self._shape)
 
     def last(self) -> "Query[M]":
         """Select the last row. The result is the row, or None."""
         order = self._parts.order or ("id",)
         reversed_order = tuple(each[1:] if each.startswith("-") else f"-{each}" for each in order)
-        return Query(self._model, replace(self._parts, order=reversed_order, limit=1), _first)
+        parts = replace(self._parts, order=reversed_order, limit=1)
+        return Query(self._model, parts, _first, self._shape)
 
     def get_or_none(self, *args: Any, **kwargs: Any) -> "Query[M]":
         """Select the first row that matches. The result is the row, or None."""
@@ -115,7 +122,8 @@ class Query(Generic[M]):
         matches, and `MultipleObjectsReturned` if several rows match."""
         conditions = conditions_of(self._model.FIELDS, args, kwargs)
         all_of = (*self._parts.conditions, *conditions)
-        return Query(self._model, replace(self._parts, conditions=all_of, limit=2), self._one)
+        parts = replace(self._parts, conditions=all_of, limit=2)
+        return Query(self._model, parts, self._one, self._shape)
 
     def values(self, *fields: str, **renamed: str) -> "Query[M]":
         """Return dicts with the named fields instead of rows. If no field is named, the dicts have
@@ -123,11 +131,11 @@ class Query(Generic[M]):
         names = {name: name for name in fields or (() if renamed else self._model.FIELDS)}
         names |= renamed
         self._check(names.values())
-        return Query(
-            self._model,
-            self._parts,
-            lambda rows: [{key: getattr(row, at) for key, at in names.items()} for row in rows],
-        )
+
+        def named(row: M) -> dict[str, Any]:
+            return {key: getattr(row, at) for key, at in names.items()}
+
+        return Query(self._model, self._parts, self._choose, named)
 
     def values_list(self, *fields: str, flat: bool = False) -> "Query[M]":
         """Return tuples of the named fields instead of rows. With ``flat``, return the values of a
@@ -137,11 +145,11 @@ class Query(Generic[M]):
         if flat and len(names) != 1:
             raise QueryError("values_list(flat=True): expected one field")
 
-        def listed(rows: list[M]) -> list[Any]:
-            values = [tuple(getattr(row, name) for name in names) for row in rows]
-            return [each[0] for each in values] if flat else values
+        def listed(row: M) -> Any:
+            values = tuple(getattr(row, name) for name in names)
+            return values[0] if flat else values
 
-        return Query(self._model, self._parts, listed)
+        return Query(self._model, self._parts, self._choose, listed)
 
     async def count(self) -> int:
         """Count the rows that match."""
@@ -154,7 +162,7 @@ class Query(Generic[M]):
 
     async def exists(self) -> bool:
         """Return True if at least one row matches."""
-        return bool(await self.first())
+        return bool(await Query(self._model, replace(self._parts, limit=1)))
 
     async def delete(self) -> int:
         """Delete the rows and return their number. Raises `NotKept`."""
@@ -174,11 +182,17 @@ class Query(Generic[M]):
 
     def __await__(self) -> Generator[Any, Any, Any]:
         rows = yield from self._rows().__await__()
-        return self._finish(rows) if self._finish else rows
+        if self._choose is None:
+            return [self._shaped(row) for row in rows]
+        row = self._choose(rows)
+        return None if row is None else self._shaped(row)
 
-    async def __aiter__(self) -> AsyncIterator[M]:
+    async def __aiter__(self) -> AsyncIterator[Any]:
         for row in await self._rows():
-            yield row
+            yield self._shaped(row)
+
+    def _shaped(self, row: M) -> Any:
+        return self._shape(row) if self._shape is not None else row
 
     async def _rows(self) -> list[M]:
         parts, fixed = self._parts, self._fixed_rows()
@@ -269,7 +283,7 @@ class Query(Generic[M]):
         return self._changed(conditions=(*self._parts.conditions, *conditions))
 
     def _changed(self, **changes: Any) -> Self:
-        return type(self)(self._model, replace(self._parts, **changes), self._finish)
+        return type(self)(self._model, replace(self._parts, **changes), self._choose, self._shape)
 
     @staticmethod
     def _named(field: str) -> str:

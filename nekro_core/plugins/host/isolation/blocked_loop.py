@@ -157,8 +157,8 @@ class _Watch:
         self._log.put(None)
 
     def interrupt(self, number: int, frame: FrameType | None) -> None:
-        """Handle SIGUSR2 in the loop's thread. Raises `LoopBlocked` if a plugin's code runs there;
-        otherwise does nothing."""
+        """Handle SIGUSR2 in the loop's thread. Raises `LoopBlocked` if a plugin's code runs there
+        and the loop has not continued since the signal was sent; otherwise does nothing."""
         del number
         if self._beaten == self._sent_for:
             self._break(frame)

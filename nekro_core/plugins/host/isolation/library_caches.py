@@ -25,7 +25,9 @@ def forget_types(gone: Callable[[str], bool]) -> None:
     # pydantic's cache holds its values by weak references. But the key of an entry may hold the
     # same class as the value by a normal reference, so the class would stay.
     cache = _pydantic_cache()
-    for key in [*cache]:
+    # Iterating over a `WeakValueDictionary` fails if a thread that imports a module adds an entry
+    # meanwhile. The keys of the dict inside are copied in one step.
+    for key in [*getattr(cache, "data", cache)]:
         if any(gone(str(each.__module__)) for each in _classes(key)):
             cache.pop(key, None)
 

@@ -76,7 +76,7 @@ def _same(one: Any, other: Any) -> bool:
 
 def _names() -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the names in each shared module, and in each class that the module defines."""
-    for name, module in [*sys.modules.items()]:
+    for name, module in sys.modules.copy().items():  # other threads may import
         if name.partition(".")[0] not in _SHARED or not isinstance(module, ModuleType):
             continue
         inside = vars(module).copy()

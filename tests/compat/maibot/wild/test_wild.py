@@ -7,7 +7,6 @@ plugins' tools like a model that has read the prompt.
 import json
 import re
 import shutil
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +17,7 @@ import anyio
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from nekro_core.system.atomic_files import write_whole
 from tests.e2e.bot_process import running_bot
 from tests.e2e.whole_bot import (
     LONG_S,
@@ -30,9 +30,10 @@ from tests.e2e.whole_bot import (
     until,
 )
 from tests.peers.onebot_v11 import OneBotPeer
+from tests.peers.ports import free_port
 from tests.peers.scripted_model import Answer, Asked, Call, Reply, ScriptedModelServer
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[4]
 PLUGINS = Path(__file__).parent / "plugins"
@@ -141,26 +142,6 @@ async def test_check_accepts_each_plugin_and_warns_about_the_one_for_an_older_ma
     assert ("warning: host_application: wants 1.0.0 to 1.0.0" in said) == (name == OLDER)
 
 
-async def test_all_ten_plugins_run_in_one_bot(tmp_path: Path) -> None:
-    put(tmp_path, "line_bridge", ANY_PORT)
-    async with bot_with(tmp_path, *NAMES) as whole:
-        for line in (
-            "碗碗厨房开张，共 4 道菜",
-            "签到送花] 已加载",
-            "夜猫子管家已加载",
-            "line bridge listens on port",
-            "NapCat",
-            "口袋账本已加载",
-            "聊天摘要已加载",
-            "衣橱已加载：杭州，2 件衣服",
-        ):
-            await whole.logged(line, 20)
-        await whole.others_are_served()
-        group = whole.group(tell("lookup_hexagram(words='你好')"))
-        [told] = await whole.ask(group)
-        assert f"是{sign('你好')}卦" in told
-
-
 # ── kitchen_helper ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -170,7 +151,7 @@ async def kitchen(tmp_path: Path) -> AsyncIterator[WholeBot]:
         yield whole
 
 
-async def test_kitchen_core_tool_is_in_every_prompt(kitchen: WholeBot) -> None:
+async def test_the_core_tool_of_kitchen_helper_is_in_every_prompt(kitchen: WholeBot) -> None:
     group = kitchen.group(tell("find_recipe(ingredient='番茄')"))
     [told] = await kitchen.ask(group, "番茄能做什么？")
     assert "番茄炒蛋" in told
@@ -181,7 +162,9 @@ async def test_kitchen_core_tool_is_in_every_prompt(kitchen: WholeBot) -> None:
     assert "kitchen_selfcheck" not in prompt
 
 
-async def test_kitchen_deferred_tool_is_found(kitchen: WholeBot) -> None:
+async def test_the_model_finds_the_deferred_tool_of_kitchen_helper_with_tool_search(
+    kitchen: WholeBot,
+) -> None:
     code = (
         "print(tool_search('菜谱 人数 换算'))\n"
         "send_channel_message(str(scale_recipe(name='番茄炒蛋', servings='4', without=['盐'])))"
@@ -206,7 +189,9 @@ async def test_kitchen_failures_are_reported_to_the_model(kitchen: WholeBot) -> 
     assert "厨房一切正常" not in (await kitchen.ask(hidden))[0]
 
 
-async def test_kitchen_plain_function_and_tuple_work(kitchen: WholeBot) -> None:
+async def test_kitchen_tool_that_is_no_coroutine_and_returns_a_tuple_answers(
+    kitchen: WholeBot,
+) -> None:
     group = kitchen.group(tell("random_dinner(quick=True)"))
     [told] = await kitchen.ask(group)
     assert re.search("今晚吃(番茄炒蛋|凉拌黄瓜)吧", told)
@@ -220,7 +205,7 @@ async def test_kitchen_switches_a_tool_off_when_the_plugin_loads(kitchen: WholeB
     assert "外卖工具已停用" in kitchen.bot.log
 
 
-async def test_kitchen_switches_a_tool_off_by_command(kitchen: WholeBot) -> None:
+async def test_kitchen_command_switches_a_tool_on_and_off(kitchen: WholeBot) -> None:
     group = kitchen.group(fence("order_takeaway(dish='牛肉面')"))
     assert await says(kitchen, group, 10001, "/外卖 开") == ["外卖已开"]
     assert await kitchen.ask(group, "点碗牛肉面") == ["🧾 巷口面馆：牛肉面 ×1"]
@@ -230,17 +215,19 @@ async def test_kitchen_switches_a_tool_off_by_command(kitchen: WholeBot) -> None
     assert "向配置好的店家下一张外卖小票" not in text_of(kitchen.prompts(group)[-1])
 
 
-async def test_kitchen_is_told_about_a_new_configuration(kitchen: WholeBot) -> None:
+async def test_kitchen_uses_its_configuration_file_as_soon_as_the_file_is_changed(
+    kitchen: WholeBot,
+) -> None:
     await kitchen.logged("碗碗厨房开张")
     file = kitchen.bot.data / "plugins" / "kitchen_helper" / "config.toml"
     changed = file.read_text("utf-8").replace("enabled = false", "enabled = true")
-    file.write_text(changed.replace("巷口面馆", "街角粉店"), "utf-8")
+    write_whole(file, changed.replace("巷口面馆", "街角粉店").encode())
     await kitchen.logged("外卖工具已启用")
     group = kitchen.group(fence("order_takeaway(dish='米粉')"))
     assert await kitchen.ask(group, "来碗粉") == ["🧾 街角粉店：米粉 ×1"]
 
 
-async def test_kitchen_works_with_native_functions(tmp_path: Path) -> None:
+async def test_kitchen_tool_is_called_natively_in_tool_mode(tmp_path: Path) -> None:
     async with bot_with(tmp_path, "kitchen_helper", NEKRO_AGENT__MODE="tools") as whole:
         group = whole.group(
             Answer(calls=[Call("find_recipe", {"ingredient": "番茄", "max_minutes": 100})]),
@@ -273,7 +260,9 @@ async def test_chart_is_shown_to_the_model(tmp_path: Path) -> None:
         assert "chart_1.png" in text_of(after)
 
 
-async def test_chart_swatch_is_the_second_item(tmp_path: Path) -> None:
+async def test_chart_picture_after_a_text_is_shown_as_the_second_item_of_the_tools_result(
+    tmp_path: Path,
+) -> None:
     settings = {"NEKRO_LLM__VISION": "true", "NEKRO_AGENT__MODE": "tools"}
     async with bot_with(tmp_path, "chart_painter", **settings) as whole:
         group = whole.group(Answer(calls=[Call("color_swatch", {"color": "#ffcc00"})]), "是黄色")
@@ -284,7 +273,9 @@ async def test_chart_swatch_is_the_second_item(tmp_path: Path) -> None:
         assert len(pictures(after)) == 1
 
 
-async def test_chart_works_without_vision_and_refuses_bad_arguments(tmp_path: Path) -> None:
+async def test_chart_result_for_a_model_without_vision_is_text_and_bad_arguments_are_refused(
+    tmp_path: Path,
+) -> None:
     async with bot_with(tmp_path, "chart_painter") as whole:
         group = whole.group(
             fence("print(color_swatch(color='00ff00'))"), fence("send_channel_message('绿的')")
@@ -296,7 +287,9 @@ async def test_chart_works_without_vision_and_refuses_bad_arguments(tmp_path: Pa
         assert "个数必须一致" in (await whole.ask(uneven))[0]
 
 
-async def test_chart_checks_the_minimum_of_a_schema(tmp_path: Path) -> None:
+async def test_chart_call_with_a_number_below_the_minimum_of_its_schema_fails(
+    tmp_path: Path,
+) -> None:
     async with bot_with(tmp_path, "chart_painter") as whole:
         small = whole.group(tell("color_swatch(color='00ff00', size=2)"))
         assert (await whole.ask(small))[0].startswith("failed")
@@ -328,13 +321,15 @@ RAISED = '"max_version": "1.99.99"'
 BY_FOLDER = "from plugins.flower_signin.storage import"
 
 
-async def test_flowers_import_their_module_as_plugins_folder(tmp_path: Path) -> None:
+async def test_flowers_plugin_can_import_its_own_module_as_plugins_dot_folder_name(
+    tmp_path: Path,
+) -> None:
     flowers(tmp_path)
     async with bot_with(tmp_path) as whole:
         await whole.logged("[签到送花] 已加载，0 个群", 20)
 
 
-async def test_flowers_are_received_and_given(tmp_path: Path) -> None:
+async def test_flowers_are_earned_and_given_away_by_commands(tmp_path: Path) -> None:
     flowers(tmp_path, ("plugin.py", BY_FOLDER, "from .storage import"))
     async with bot_with(tmp_path) as whole:
         await whole.logged("[签到送花] 已加载，0 个群", 20)
@@ -433,9 +428,7 @@ class Line:
 
 @pytest.fixture
 async def bridge(tmp_path: Path) -> AsyncIterator[tuple[WholeBot, Line]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     put(tmp_path, "line_bridge", ANY_PORT.replace("port = 0", f"port = {port}"))
     async with bot_with(tmp_path) as whole:
         await whole.logged(f"line bridge listens on port {port} (accepted: True)", 20)
@@ -509,7 +502,7 @@ async def test_warden_mutes_for_an_admin(warden: WholeBot) -> None:
     assert "已禁言 10003 5 分钟" in told
 
 
-async def test_warden_uses_actions_of_the_adapter(warden: WholeBot) -> None:
+async def test_warden_tools_call_actions_of_the_onebot_platform(warden: WholeBot) -> None:
     await warden.logged("NapCat API", 20)
     group = warden.group(
         tell("get_member_card(qq='10003')"),
@@ -529,7 +522,7 @@ async def test_warden_uses_actions_of_the_adapter(warden: WholeBot) -> None:
     assert (int(card.params["user_id"]), card.params["card"]) == (10003, "小三")
 
 
-async def test_warden_recalls_messages(warden: WholeBot) -> None:
+async def test_warden_tool_recalls_a_message_of_a_person(warden: WholeBot) -> None:
     group = warden.group()
     number = await warden.peer.say_in_group(group, 10003, "说错话了")
     warden.model.replies[f"onebot_v11-group_{group}"].append(
@@ -594,7 +587,9 @@ async def test_ledger_shows_the_spending_of_another_person(ledger: WholeBot) -> 
     assert "(10002) 共 1 笔，60.00 元" in (await ledger.ask(group, "10002 花了多少"))[0]
 
 
-async def test_ledger_counts_the_stored_messages_of_the_bot(ledger: WholeBot) -> None:
+async def test_ledger_counts_the_messages_of_the_chat_that_the_bot_has_stored(
+    ledger: WholeBot,
+) -> None:
     group = ledger.group(tell("count_talk()"))
     for text in ("一", "二", "三"):
         await ledger.peer.say_in_group(group, 10002, text)
@@ -631,7 +626,7 @@ async def test_digest_summarizes_a_chat(digest: WholeBot) -> None:
     assert "还是火锅。" in (await digest.ask(group, "他们说了什么"))[0]
 
 
-async def test_digest_reports_a_refusal_of_the_model(digest: WholeBot) -> None:
+async def test_digest_says_so_if_its_request_to_the_model_fails(digest: WholeBot) -> None:
     group = digest.group()
     await talk(digest, group)
     assert await says(digest, group, 10001, "/总结") == ["模型没理我，等会儿再试"]
@@ -646,7 +641,7 @@ async def test_digest_classifies_with_a_function_call(digest: WholeBot) -> None:
     assert tool["function"]["name"] == "put_label"
 
 
-async def test_digest_adds_to_the_prompt(digest: WholeBot) -> None:
+async def test_digest_adds_words_to_the_prompt_of_an_angry_chat_only(digest: WholeBot) -> None:
     group = digest.group()
     await digest.peer.say_in_group(group, 10002, "这破网烦死了")
     await until(lambda: len(digest.stored(group)) == 1)
@@ -688,7 +683,7 @@ async def test_wardrobe_migrates_its_configuration(tmp_path: Path, version: str)
         written = file.read_text("utf-8")
         assert "[general]" not in written
         assert 'config_version = "2.0.0"' in written
-        file.write_text(written.replace('"复古"', '"运动"'), "utf-8")
+        write_whole(file, written.replace('"复古"', '"运动"').encode())
         await whole.logged("衣橱换季：成都 / 运动")
         assert await says(whole, group, 10001, "/衣橱") == [shown.format("运动")]
 

@@ -73,6 +73,12 @@ async def remind_daily(_ctx: AgentCtx, cron: str, what: str) -> str:
     return f"{recurring.get_job_id(job)}: {len(jobs)}"
 
 
+@plugin.mount_sandbox_method(SandboxMethodType.TOOL, "all_daily", "所有提醒")
+async def all_daily(_ctx: AgentCtx) -> str:
+    """List daily reminders without naming a chat."""
+    return ", ".join(job.event_desc for job in await recurring.list_jobs())
+
+
 @plugin.mount_cleanup_method()
 async def clean_up() -> None:
     """清理"""

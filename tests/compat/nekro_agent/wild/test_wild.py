@@ -141,6 +141,14 @@ async def hears(whole: WholeBot, group: int, user: int, what: Any, count: int = 
     return (await whole.answers(group, before + count))[before:]
 
 
+async def resets(whole: WholeBot, group: int) -> None:
+    """Begin a new conversation, once no turn runs. The bot would first say that it has stopped a
+    running turn."""
+    await until(lambda: all(whole.stops(group)))
+    await hears(whole, group, OPERATOR, "/reset")
+
+
+@pytest.mark.slow
 def test_the_check_accepts_every_plugin(tmp_path: Path) -> None:
     refused = {}
     for source in SOURCES:
@@ -206,7 +214,7 @@ async def test_an_unknown_plant_is_an_error_that_the_model_reads(whole: WholeBot
 async def test_a_reset_forgets_the_plants(whole: WholeBot) -> None:
     group = whole.group()
     await runs(whole, group, "add_plant('小红')\nout = 1")
-    await hears(whole, group, OPERATOR, "/reset")
+    await resets(whole, group)
     assert await runs(whole, group, "out = list_plants()") == []
 
 
@@ -314,7 +322,7 @@ async def test_a_command_sends_its_answer_in_parts_and_checks_its_arguments(
     assert "次数" in wrong or "times" in wrong
 
 
-async def test_a_result_is_exported_only_for_people_with_the_right(whole: WholeBot) -> None:
+async def test_the_result_of_a_vote_is_exported_for_the_operator_only(whole: WholeBot) -> None:
     group = whole.group()
     await hears(whole, group, LI, "/吃什么 面 饭")
     await hears(whole, group, LI, "/lunch.export")
@@ -342,7 +350,7 @@ async def test_pictures_go_to_the_box_and_to_the_chat(whole: WholeBot) -> None:
     assert sizes == [(320, 180), (32, 18)]
 
 
-async def test_texts_are_counted_and_exported(whole: WholeBot) -> None:
+async def test_cover_maker_counts_a_text_and_sends_a_list_as_a_file(whole: WholeBot) -> None:
     group = whole.group()
     code = (
         "from pathlib import Path\n"
@@ -519,7 +527,9 @@ async def test_a_task_waits_for_approval_and_tells_the_chat(whole: WholeBot) -> 
     assert "已结束: 重跑完成" in (await hears(whole, group, LI, "/ci.state"))[0]
 
 
-async def test_the_plugin_ends_its_tasks_when_the_bot_ends(tmp_path: Path) -> None:
+async def test_the_cleanup_of_ci_watch_ends_without_an_error_when_the_bot_ends(
+    tmp_path: Path,
+) -> None:
     shutil.copytree(WILD / "ci_watch", tmp_path / "data" / "plugins" / "ci_watch")
     async with (
         ScriptedModelServer([]) as model,
@@ -575,7 +585,9 @@ async def test_the_mood_is_shown_to_the_model_and_changed(whole: WholeBot) -> No
     assert "happy" in refused.split("furious")[-1], "the error must list the allowed values"
 
 
-async def test_signals_keep_the_bot_silent_or_wake_it(whole: WholeBot) -> None:
+async def test_the_signal_that_a_message_hook_returns_keeps_the_bot_silent_or_wakes_it(
+    whole: WholeBot,
+) -> None:
     group = whole.group()
     (said,) = await hears(whole, group, LI, [at(20002), text(" 加群链接")])
     assert said == "这条消息被我吞掉了"
@@ -615,5 +627,5 @@ async def test_a_tool_that_the_plugin_does_not_offer_in_this_chat_is_missing(
 async def test_the_reset_hook_that_was_registered_last_is_used(whole: WholeBot) -> None:
     group = whole.group()
     await runs(whole, group, "change_mood('happy')\nout = 1")
-    await hears(whole, group, OPERATOR, "/reset")
+    await resets(whole, group)
     assert (await runs(whole, group, "out = get_mood()"))["value"] == 51

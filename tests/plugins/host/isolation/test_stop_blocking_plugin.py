@@ -146,7 +146,7 @@ def test_a_blocking_plugin_is_interrupted_on_uvloop(world: World) -> None:
     assert signal.getsignal(signal.SIGUSR2) is signal.SIG_DFL
 
 
-async def test_outside_the_main_thread_no_code_is_interrupted() -> None:
+async def test_watching_an_event_loop_outside_the_main_thread_sets_no_signal_handler() -> None:
     def other() -> None:
         async def watch() -> None:
             with watch_event_loop(0.1, 0.1):
