@@ -72,8 +72,8 @@ class BoxFileError(SandboxError):
     """A file operation that the caller requested failed inside the box.
 
     ``code`` is one of ``not_found, is_a_directory, permission_denied, too_large, invalid_input,
-    limit``. ``limit`` means that the box has reached its limit of processes or of memory, so the
-    operation cannot run.
+    limit``. ``limit`` means that the operation could not run to its end: the box has reached its
+    limit of processes or of memory, or code in the box killed the process that did the operation.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -82,7 +82,8 @@ class BoxFileError(SandboxError):
 
 
 class BoxConnectionError(SandboxError, ConnectionRefusedError):
-    """No connection: no program listens at this port inside the box, or the port is in use."""
+    """No connection: no program listens at this port inside the box, the port is in use, or there
+    was no answer in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,9 +203,9 @@ class RunResult:
 
     ``output`` is stdout and stderr interleaved, decoded with replacement. It ends with the value of
     the code's last expression, as in a notebook. ``error`` is one sentence, or a traceback. The
-    traceback contains only lines of the reply, numbered from its beginning, and of files in the
-    box's folders. ``statements`` counts the statements that ran to their end. ``seconds`` is the
-    time that counts for `RunLimits.seconds`.
+    traceback contains only lines of the model's reply, with the numbers that `Run.feed` got, and
+    lines of files in the box's folders. ``statements`` counts the statements that ran to their end.
+    ``seconds`` is the time that counts for `RunLimits.seconds`.
     """
 
     stop: StopReason
@@ -224,7 +225,8 @@ class RunResult:
 
 
 class Run(Protocol):
-    """One execution of the code of one reply. The caller may feed the code in pieces."""
+    """One execution of the code of one reply of a model. The caller may send the code in pieces,
+    while the model still writes."""
 
     async def feed(self, source: str, line: int) -> None:
         """Send whole top-level statements. ``line`` is the number of their first line in the reply.
@@ -285,6 +287,10 @@ class Box(Protocol):
         """Start a run in a forked child with clean globals. A second run waits until the first run
         has ended.
 
+        ``functions`` has the functions that the code may call, and texts for its globals.
+        ``handler`` answers the calls. ``limits`` bounds this run; None for the limits of
+        `RunLimits`.
+
         With ``keep_globals`` the run continues in the interpreter of the last run with
         ``keep_globals`` in this box, like the next cell of a notebook. Between runs this
         interpreter is suspended. `drop_globals` ends the interpreter. The globals are lost if the
@@ -311,7 +317,8 @@ class Box(Protocol):
         """Run a command: a text through ``/bin/sh -c``, or a sequence of program and arguments.
 
         Any number of commands may run at the same time, also during a run and from the handler of
-        one of the run's calls. ``environment`` is added to the environment of the box.
+        one of the run's calls. The command reads ``standard_input``, and then the end of its input.
+        ``environment`` is added to the environment of the box.
         ``working_dir`` is entered by ``chdir``, not by the shell. The call returns when the
         command's process has ended and its output until then is read. A process that the command
         left in the background (``server &``) does not delay the return. This process continues
@@ -364,7 +371,8 @@ class Box(Protocol):
     ) -> int:
         """Replace a file in one step, or append to it in one write. Returns its new size.
 
-        Missing parent folders are made. Concurrent appends lose no data. Files below
+        Missing parent folders are made. A ``read_only`` file gets no write permission, which code
+        in the box can give back. Concurrent appends lose no data. Files below
         ``/app/uploads`` can be replaced, but not appended to. Raises `BoxFileError` and `BoxLost`.
         """
 
@@ -402,8 +410,10 @@ class Box(Protocol):
         If a file is unpacked and ``path`` is a folder, the file gets its old name in this folder.
         If a folder is unpacked and ``path`` is a folder, its files go into ``path`` and replace
         files of the same names. Everything is first received beside the target and then renamed. If
-        receiving fails, the received files are removed. Owners and set-id bits are dropped. Raises
-        `BoxFileError` (``too_large`` for more than the box's disk or 100,000 entries,
+        receiving fails, the received files are removed. If a file and a folder of the same name
+        meet in ``path``, the files that were moved before stay. Owners and set-id bits are dropped.
+
+        Raises `BoxFileError` (``too_large`` for more than the box's disk or 100,000 entries,
         ``is_a_directory`` for a file in the place of a folder, ``invalid_input`` for a folder in
         the place of a file and for pieces that are not such an archive), any error of ``pieces``,
         and `BoxLost`.
@@ -413,8 +423,9 @@ class Box(Protocol):
         """Connect to ``127.0.0.1:port`` inside the box. The connection ends with the box.
 
         Some backends pass the socket itself to the host. Others relay the bytes over the channel
-        that also carries the tool calls. A relayed connection has a bounded window, so it does not
-        delay the tool calls. For callers there is no difference. Raises `BoxConnectionError` and
+        that also carries the tool calls. At most 256 KiB of a relayed connection are under way at
+        once in each direction, so it does not delay the tool calls. For callers there is no
+        difference. Raises `BoxConnectionError` and
         `BoxLost`.
         """
 

@@ -11,7 +11,7 @@ import platform
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Protocol
 
@@ -59,6 +59,12 @@ class SharedPackages(Protocol):
         processes end. Raises `PackagesUnavailable`."""
 
 
+@lru_cache(16)
+def _complete_file(parent: Path, tag: str) -> Path:
+    """Return the file that exists if the packages are fetched. Each prompt looks for it."""
+    return parent / tag / COMPLETE
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxPackages:
     """The packages for boxes with one version of Python, in a folder of this machine.
@@ -92,7 +98,7 @@ class BoxPackages:
     @property
     def names(self) -> tuple[str, ...]:
         """See `SharedPackages.names`."""
-        return NAMES if (self.folder / COMPLETE).is_file() else ()
+        return NAMES if _complete_file(self.parent, self.tag).is_file() else ()
 
     @property
     def failure(self) -> str:

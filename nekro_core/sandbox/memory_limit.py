@@ -67,7 +67,8 @@ class MeasuredBox(Protocol):
 
 
 class MemoryLimit:
-    """Limits the memory of ``boxes`` together. `look` is called after each measurement."""
+    """Limits the memory of all boxes together. ``boxes`` returns the boxes that exist now. `look`
+    is called after each measurement."""
 
     def __init__(
         self, limit: int, wait_s: float, boxes: Callable[[], Collection[MeasuredBox]]

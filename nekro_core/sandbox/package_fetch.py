@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -76,8 +77,15 @@ Run = Callable[[Sequence[str], float], Awaitable[tuple[int, str]]]
 def packages_tag(version: tuple[int, int], machine: str) -> str:
     """Return a name for the packages of one version of Python on one processor architecture. The
     name changes if the list of packages changes."""
-    digest = sha256(LISTED.read_bytes()).hexdigest()[:12]
-    return f"cp{version[0]}{version[1]}-{machine}-{digest}"
+    return f"cp{version[0]}{version[1]}-{machine}-{packages_digest()}"
+
+
+@cache
+def packages_digest() -> str:
+    """Return the last part of `packages_tag`, which says which list of packages is meant: 12
+    hexadecimal digits. The list is a file of this program, so it is read once. Each prompt needs
+    the digest."""
+    return sha256(LISTED.read_bytes()).hexdigest()[:12]
 
 
 async def fetch_packages(

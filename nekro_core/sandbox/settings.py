@@ -102,8 +102,8 @@ class SandboxSettings(LiveSettings):
     needs 4 MB instead of 6, and the code of its next run starts after 9 ms instead of 3. 0: no
     restart."""
     uid_start: int | None = None
-    """First user id for boxes, if the bot runs as root; unset: the highest ids that are
-    available."""
+    """First user id for boxes, if the bot runs as root: 100000 or more, if there are such ids;
+    unset: the highest ids that are available."""
     uid_count: int = Field(default=50_000, ge=1)
     """Number of user ids for boxes, from ``uid_start`` on."""
     interpreter: Path | None = None

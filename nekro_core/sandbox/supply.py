@@ -41,8 +41,8 @@ def installation_id(folder: Path) -> str:
 
 
 _FETCH_AFTER_S = 15.0
-"""When the first box is ready, the fetch of the packages begins after this many seconds. Until
-then, the bot's start and its first answers have the processor for themselves."""
+"""The fetch of the packages begins this many seconds after a backend was opened. Until then, the
+bot's start and its first answers have the processor for themselves."""
 
 
 class BoxSupply:

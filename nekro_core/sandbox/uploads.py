@@ -55,8 +55,8 @@ class BoxUploads:
 
     @contextmanager
     def growing(self, parts: tuple[str, ...], size: int) -> Iterator[None]:
-        """Reserve ``size`` bytes for a file, which may replace a file of the same name. If the
-        ``with`` block fails, the bytes are free again. Raises `BoxFileError` if a limit is
+        """Reserve ``size`` bytes for the file with the path ``parts``, which may replace a file. If
+        the ``with`` block fails, the bytes are free again. Raises `BoxFileError` if a limit is
         reached."""
         before = self._sizes.get(parts, 0)
         more = size - before

@@ -126,7 +126,7 @@ class EspeakSpeaker:
 def _find(tag: str, names: Sequence[str]) -> str | None:
     """Find the voice for a language tag. The best one is the voice of the whole tag. The second
     best is the voice of its language without a region. The third best is a voice of its language
-    with any region."""
+    with any region. Return None if there is none of them."""
     plain = tag.partition("-")[0]
     for wanted in (_CODES.get(tag, tag), _CODES.get(plain, plain), f"{plain}-{plain}"):
         if wanted in names:

@@ -58,8 +58,8 @@ class EspeakLibrary:
         self._library.espeak_ListVoices.restype = ctypes.POINTER(ctypes.POINTER(_Voice))
 
     def voices(self) -> dict[str, str]:
-        """Return the voices. Each has a language code, and the name with which the library loads
-        the voice.
+        """Return for each language code the name with which the library loads the voice of this
+        language.
 
         Some voices, such as ``fr-fr``, cannot be loaded by their code, because the library compares
         the code with file names.
@@ -76,7 +76,8 @@ class EspeakLibrary:
         return names
 
     def speak(self, text: str, voice: str, words_a_minute: int, most_seconds: float) -> bytes:
-        """Return 16-bit PCM. The sound is cut off soon after ``most_seconds``."""
+        """Return 16-bit PCM. The sound is cut off soon after ``most_seconds``. Raises `LookupError`
+        if there is no such voice."""
         if self._library.espeak_SetVoiceByName(voice.encode()) != _OK:
             raise LookupError(voice)
         self._library.espeak_SetParameter(_RATE, words_a_minute, 0)

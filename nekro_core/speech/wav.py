@@ -51,9 +51,9 @@ def write_wav(sound: PcmSound) -> bytes:
 def read_wav(data: bytes) -> PcmSound:
     """Read a 16-bit PCM WAV file; several channels are mixed to one.
 
-    If a size in the file is larger than the rest of the file, the rest is used. If the size of the
-    sound is 0 or the largest number, all bytes that follow belong to the sound. A program that
-    writes the file as a stream sets such a size. Raises `NotWav`.
+    If a size in the file is larger than the rest of the file, the rest is used. A program that
+    writes the file as a stream sets the size of the sound to 0 or to the largest number of 32 bits.
+    Then all bytes that follow belong to the sound. Raises `NotWav`.
     """
     if len(data) < 12 or data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         raise NotWav(f"expected a WAV file (RIFF ... WAVE), got {len(data)} bytes: {data[:12]!r}")

@@ -1,4 +1,4 @@
-"""Tests that every box must pass with commands. Part of `tests.sandbox.conformance`."""
+"""Tests of commands, which every box must pass. Part of `tests.sandbox.conformance`."""
 
 import anyio
 import pytest
@@ -165,7 +165,7 @@ class CommandConformance:
             assert await gone(box, "1008")
             assert (await box.execute("echo well")).stdout.text == "well\n"
 
-    async def test_a_run_gets_its_process_although_background_processes_fill_the_box(
+    async def test_a_run_gets_its_process_although_processes_of_a_command_use_up_the_process_limit(
         self, box: Box
     ) -> None:
         # The box stays full only if one of these processes forks as soon as a run has ended.
@@ -307,7 +307,9 @@ class CommandConformance:
         assert caught.value.code == code, str(caught.value)
         assert (await used_box.execute("echo well")).stdout.text == "well\n"
 
-    async def test_tools_answer_while_a_command_runs(self, used_box: Box) -> None:
+    async def test_calls_of_a_run_are_answered_while_a_command_floods_the_host_with_output(
+        self, used_box: Box
+    ) -> None:
         tools = Tools({"tool": 1})
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(used_box.execute, "head -c 30000000 /dev/zero | tr '\\0' x")

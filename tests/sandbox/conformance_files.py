@@ -1,4 +1,4 @@
-"""Tests that every box must pass with its files. Part of `tests.sandbox.conformance`."""
+"""Tests of files in a box, which every box must pass. Part of `tests.sandbox.conformance`."""
 
 import contextlib
 import random
@@ -259,6 +259,30 @@ class FileConformance:
             ]
         finally:
             await other.destroy()
+
+    @pytest.mark.parametrize(
+        ("sent", "there", "code"),
+        [("z", "z/inner", "is_a_directory"), ("z/inner", "z", "invalid_input")],
+    )
+    async def test_unpacking_a_file_over_a_folder_or_a_folder_over_a_file_changes_nothing(
+        self, used_box: Box, sent: str, there: str, code: str
+    ) -> None:
+        for path, text in (
+            ("sent/a/new.txt", "new"),
+            ("sent/a/old.txt", "new"),
+            (f"sent/a/{sent}", "new"),
+            ("there/a/old.txt", "old"),
+            (f"there/a/{there}", "old"),
+        ):
+            await used_box.write_file(path, text.encode())
+        with pytest.raises(BoxFileError) as caught:
+            async with contextlib.aclosing(used_box.pack("sent")) as pieces:
+                await used_box.unpack("there", pieces)
+        assert caught.value.code == code, str(caught.value)
+        assert await used_box.read_file("there/a/old.txt", limit=100) == b"old"
+        assert await used_box.read_file(f"there/a/{there}", limit=100) == b"old"
+        assert await used_box.status("there/a/new.txt") is None
+        await used_box.execute("rm -r sent there")
 
     async def test_a_file_is_unpacked_to_a_path_or_into_a_folder(self, used_box: Box) -> None:
         await used_box.write_file("one/a.bin", bytes(range(256)) * 4096)

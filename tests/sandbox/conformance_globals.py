@@ -25,7 +25,8 @@ from tests.sandbox.run_code import QUICK, Tools, play
 async def cell(
     box: Box, code: str, limits: RunLimits = QUICK, *, keep: bool = True, **answers: object
 ) -> RunResult:
-    """Run code as the next cell of a notebook, or, if ``keep`` is false, as a separate program."""
+    """Run code with the kept globals of earlier runs, like the next cell of a notebook, and keep
+    its globals. If ``keep`` is false, run it as a separate program."""
     tools = Tools(answers)
     functions = [GuestFunction(names=(name, f"room.{name}")) for name in answers]
     run = await box.start_run(functions, tools.handle, limits, keep_globals=keep)
@@ -90,7 +91,9 @@ _LOOKED_AT = dedent(
 class GlobalsConformance:
     """Needs the fixture ``box`` (new for each test)."""
 
-    async def test_a_cell_has_the_globals_of_the_cell_before_it(self, box: Box) -> None:
+    async def test_a_run_that_keeps_globals_starts_with_those_of_the_last_run_that_kept_them(
+        self, box: Box
+    ) -> None:
         first = await cell(box, "import math\nx = 1\ndef half():\n    return x / 2")
         assert (first.stop, first.globals_kept) == (StopReason.FINISHED, True)
         assert (await cell(box, "x = 3\nprint(half(), math.pi > 3)")).output == "1.5 True\n"
@@ -106,7 +109,7 @@ class GlobalsConformance:
         assert (await cell(box, "print(await math_is_there())")).stop is StopReason.ERROR
         assert (await cell(box, "print(math.tau > 6)")).output == "True\n"
 
-    async def test_each_cell_has_its_own_tools(self, box: Box) -> None:
+    async def test_tools_of_a_run_end_with_it_although_its_globals_are_kept(self, box: Box) -> None:
         assert (await cell(box, "old = one\nprint(one(), room.one())", one=1)).output == "1 1\n"
         result = await cell(box, "print(two(), room.two(), 'one' in globals())", two=2)
         assert result.output == "2 2 False\n"
@@ -114,7 +117,7 @@ class GlobalsConformance:
         assert (await cell(box, "print(two, room.two())", two=2)).output == "mine 2\n"
         assert (await cell(box, "old()", two=2)).stop is StopReason.PROTOCOL_ERROR
 
-    async def test_each_run_has_only_its_own_tools_and_not_those_of_the_run_before(
+    async def test_a_run_without_kept_globals_has_none_of_the_tools_of_the_run_before(
         self, box: Box
     ) -> None:
         look = "print(sorted(set(globals()) & {'one', 'two', 'room'}))"
@@ -146,7 +149,9 @@ class GlobalsConformance:
         assert (result.stop, result.globals_kept) == (stop, False)
         assert (await cell(box, "print('x' in globals())")).output == "False\n"
 
-    async def test_no_code_runs_between_two_cells(self, box: Box) -> None:
+    async def test_threads_and_child_processes_stop_between_two_runs_that_share_globals(
+        self, box: Box
+    ) -> None:
         code = """
 import subprocess, threading, time
 count = 0
@@ -164,7 +169,9 @@ child = subprocess.Popen(["sleep", "1012"])
         assert int((await cell(box, "print(count)")).output) < counted + 500
         assert (await cell(box, "print(child.wait())")).output == "-9\n"
 
-    async def test_a_killed_interpreter_is_replaced(self, box: Box) -> None:
+    async def test_an_interpreter_that_is_killed_between_two_runs_is_replaced(
+        self, box: Box
+    ) -> None:
         await cell(box, "import os\nx = os.getpid()\nopen('pid', 'w').write(str(x))")
         await box.execute("kill -9 $(cat pid); sleep 0.1")
         assert (await cell(box, "print('x' in globals())")).output == "False\n"

@@ -195,7 +195,9 @@ class RunConformance:
         assert "Send a picture." in result.output
         assert "chat has no function 'nothing'; it has: send_image" in result.output
 
-    async def test_values_are_globals_that_the_code_may_replace(self, used_box: Box) -> None:
+    async def test_values_that_the_host_gives_to_a_run_are_globals_that_its_code_may_replace(
+        self, used_box: Box
+    ) -> None:
         values = [GuestValue("_ck", "a chat"), GuestFunction(names=("say",))]
         tools = Tools({"say": "said"})
         run = await used_box.start_run(values, tools.handle, QUICK)
@@ -339,7 +341,7 @@ class RunConformance:
         ((text,),) = (call.args for call in tools.calls)
         assert re.fullmatch(r"8\.05 1 \d\d:\d\d", str(text))
 
-    async def test_a_variable_or_tool_of_the_same_name_takes_precedence(
+    async def test_a_variable_or_tool_with_the_name_of_a_ready_made_function_replaces_it(
         self, used_box: Box
     ) -> None:
         tools = Tools({"say": None, "convert": "mine"})
@@ -352,7 +354,7 @@ class RunConformance:
         await play(used_box, code, tools=tools, values=FOR_SMALL_MODELS)
         assert tools.calls[-1].args == ("mine own written here",)
 
-    async def test_what_computes_with_dates_is_not_loaded_before_it_is_called(
+    async def test_functions_for_dates_and_units_are_imported_at_the_first_call(
         self, box: Box
     ) -> None:
         code = """
@@ -367,9 +369,7 @@ class RunConformance:
         result = await play(box, code, values=FOR_SMALL_MODELS)
         assert result.output == "[]\n['calculations', 'dates', 'units']\n"
 
-    async def test_only_code_of_small_models_has_functions_for_sums_and_dates(
-        self, box: Box
-    ) -> None:
+    async def test_an_ordinary_run_has_no_functions_for_sums_and_dates(self, box: Box) -> None:
         code = """
             import builtins, sys
             print([name for name in ("sqrt", "weekday") if hasattr(builtins, name)])

@@ -1,4 +1,4 @@
-"""Tests that every box must pass with connections between the box and the host.
+"""Tests of connections between a box and the host, which every box must pass.
 
 Part of `tests.sandbox.conformance`.
 """

@@ -71,7 +71,9 @@ async def test_a_failure_of_pip_leaves_no_folder_and_says_what_to_do(tmp_path: P
     assert wanted.names == NAMES
 
 
-async def test_why_a_fetch_failed_is_known_until_one_works(tmp_path: Path) -> None:
+async def test_the_reason_of_a_failed_fetch_is_stored_until_a_fetch_succeeds(
+    tmp_path: Path,
+) -> None:
     wanted = packages(tmp_path)
     wanted.prepare()
     assert wanted.failure == ""
@@ -98,7 +100,9 @@ async def test_two_bots_at_the_same_time_fetch_only_once(tmp_path: Path) -> None
     wanted.prepare()
     async with anyio.create_task_group() as bots:
         bots.start_soon(wanted.fetch, first)
-        await anyio.sleep(0.05)
+        with anyio.fail_after(30):
+            while not first.commands:
+                await anyio.sleep(0.005)
         bots.start_soon(wanted.fetch, second)
     assert first.commands
     assert not second.commands

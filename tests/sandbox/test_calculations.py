@@ -3,7 +3,7 @@
 import importlib
 import sys
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -67,14 +67,43 @@ def test_each_function_is_a_builtin_of_a_run(box: Functions) -> None:
         ("2026-11-01", -27),
     ],
 )
-def test_days_until_a_day_however_it_is_written(box: Functions, day: str, days: int) -> None:
+def test_the_days_until_a_day_are_counted_however_the_day_is_written(
+    box: Functions, day: str, days: int
+) -> None:
     assert box["days_until"](day) == days
 
 
-def test_other_days(box: Functions) -> None:
+@pytest.mark.usefixtures("box")
+def test_a_feast_that_is_ahead_this_year_was_last_on_its_own_day_of_the_year_before() -> None:
+    today = datetime(2026, 2, 1)  # noqa: DTZ001 - the local time of a box
+    since = importlib.import_module("guest_calculations").functions(lambda: today)["days_since"]
+    assert since("Easter") == (today.date() - date(2025, 4, 20)).days
+    assert since("春节") == (today.date() - date(2025, 1, 29)).days
+    assert since("February 28") == (today.date() - date(2025, 2, 28)).days
+
+
+def test_dates_weekdays_and_ages_are_computed(box: Functions) -> None:
     assert box["days_since"]("January 1, 2020") == 2523
     assert box["days_since"]("December 25") == 338
     assert box["days_between"]("March 3", "May 20") == 78
+    for day, days in (
+        ("Friday", 1),  # today is a Saturday
+        ("sunday", 6),
+        ("Saturday", 7),
+        ("星期五", 1),
+        ("日曜日", 6),
+        ("last Friday", 1),
+        ("next Friday", -6),
+        ("下周五", -6),
+        ("today", 0),
+        ("tomorrow", -1),
+        ("明天", -1),
+        ("yesterday", 1),
+        ("Christmas", 338),
+        ("December 25, 2026", -27),
+        ("Easter", 237),
+    ):
+        assert (day, box["days_since"](day)) == (day, days)
     assert [box["weekday"]("1969-07-20", each) for each in ("en", "zh", "ja")] == [
         "Sunday",
         "星期日",
@@ -91,13 +120,20 @@ def test_other_days(box: Functions) -> None:
     assert box["years_since"]("December 4, 1995") == 30
 
 
-def test_times_of_day(box: Functions) -> None:
+def test_times_of_day_are_computed(box: Functions) -> None:
     assert box["clock"]() == "12:05"
     assert box["time_after"]("14:30", 95) == "16:05"
     assert box["time_after"]("11:45 pm", 0.5, "hours") == "0:15"
     assert box["time_after"]("now", -65, "minutes") == "11:00"
     assert box["minutes_between"]("9:15", "17:40") == 505
     assert box["minutes_between"]("下午3点半", "18時") == 150
+    for midnight in ("晚上12点", "夜12時", "夜0時", "midnight"):
+        assert box["time_after"](midnight, 30) == "0:30"
+    assert box["time_after"]("晚上12点半", 0) == "0:30"
+    assert box["time_after"]("夜1時", 0) == "1:00"
+    assert box["time_after"]("晚上8点", 0) == "20:00"
+    assert box["time_after"]("夜11時半", 0) == "23:30"
+    assert box["time_after"]("下午12点", 0) == "12:00"
 
 
 @pytest.mark.parametrize(
@@ -115,11 +151,13 @@ def test_times_of_day(box: Functions) -> None:
         (1, "mm", "km", 1e-06),
     ],
 )
-def test_units(box: Functions, value: float, unit: str, to: str, result: float) -> None:
+def test_values_are_converted_from_one_unit_to_another(
+    box: Functions, value: float, unit: str, to: str, result: float
+) -> None:
     assert box["convert"](value, unit, to) == result
 
 
-def test_numbers_and_counts(box: Functions) -> None:
+def test_sums_and_counts_of_letters_and_words_are_computed(box: Functions) -> None:
     assert (box["percent_of"](15, 80), box["average_of"](1, 2), box["sqrt"](625)) == (12, 1.5, 25)
     assert box["factorial"](7) == 5040
     assert box["count_in"]("r", "Strawberry") == 3

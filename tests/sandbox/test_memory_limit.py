@@ -44,7 +44,7 @@ def test_over_the_limit_only_the_box_with_the_most_memory_is_ended() -> None:
     assert "600 MB" in boxes[1].ended[0]
 
 
-def test_work_within_its_share_is_not_ended_for_the_memory_of_idle_boxes() -> None:
+def test_busy_boxes_within_the_limit_are_not_ended_for_the_memory_of_idle_boxes() -> None:
     boxes = (FakeBox(400), FakeBox(300), FakeBox(700, busy=False))
     total = bound(*boxes)
     total.look()

@@ -52,7 +52,7 @@ async def test_the_error_on_a_machine_without_a_backend_says_why() -> None:
     assert len(reasons) == 1
 
 
-async def test_a_supply_that_is_ready_has_a_box_ready() -> None:
+async def test_a_supply_has_as_many_boxes_ready_as_its_pool_size_says() -> None:
     settings = SandboxSettings(backend=BackendName.JAIL, pool_size=1)
     async with BoxSupply.open(settings, clock=time.monotonic, report=pytest.fail) as supply:
         await supply.settled()

@@ -60,6 +60,7 @@ def begin(fd_socket: str) -> bytes:
 
 
 def go_on(call_filter: bytes, limits: dict[str, object], modules: bytes) -> bytes:
-    """Return the rest of the boot input. When the container has read this input, its supervisor
-    runs, and host and supervisor send each other frames."""
+    """Return the rest of the boot input: the seccomp filter ``call_filter``, and the supervisor's
+    ``limits`` and ``modules``. When the container has read this input, its supervisor runs, and
+    host and supervisor send each other frames."""
     return pieces(call_filter, json.dumps(limits).encode(), modules)

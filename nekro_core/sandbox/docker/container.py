@@ -103,8 +103,10 @@ def container_config(
     socket_folder: Path | None = None,
     packages: str = "",
 ) -> dict[str, Any]:
-    """Return the engine's configuration of a container. ``socket_folder`` has the descriptor socket
-    (`fd_passing`). ``packages`` is the volume with the shared packages, or empty."""
+    """Return the engine's configuration of a container. ``users`` has the user ids of the box,
+    ``processors`` is the number of processors that it may keep busy. ``socket_folder`` has the
+    descriptor socket (`fd_passing`). ``packages`` is the volume with the shared packages; empty for
+    none."""
     environment = _ENVIRONMENT | {"PATH": image.path} | (_WITH_PACKAGES if packages else {})
     removed = [name for name in (*image.environment, "HOSTNAME") if name not in environment]
     return {

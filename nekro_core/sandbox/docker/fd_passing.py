@@ -35,7 +35,8 @@ class DescriptorSockets:
 
     @classmethod
     def open(cls, wanted: Path | None) -> "DescriptorSockets":
-        """Make the folder. Raises `OSError`."""
+        """Make the folder in ``wanted``; None to choose a folder for temporary files. Raises
+        `OSError`."""
         parents = (parent for parent in temp_parents() if os.access(parent, os.W_OK | os.X_OK))
         folder = LockedTempFolder(wanted or next(parents, temp_parents()[-1]), "nekro-descriptors-")
         folder.path.chmod(0o711)  # Other users can enter the folder, but not list it.

@@ -50,11 +50,14 @@ class GuestImage:
     glibc: tuple[int, ...]
     """The version of the C library; empty if it is another library than glibc."""
     volumes: tuple[str, ...]
+    """The folders in the image for which the engine would make volumes."""
     has_shared: bool
+    """Whether the image has ``/app/shared``. If not, a box gets it as a link."""
 
 
 class ImageResolver:
-    """The images of one engine. Each `GuestImage` is cached by the image's id."""
+    """The images of one engine. Each `GuestImage` is cached by the image's id. ``named`` has the
+    images in the settings, ``labels`` the labels of the containers that this object makes."""
 
     def __init__(
         self, engine: DockerEngine, named: Mapping[str, str], labels: Mapping[str, str]
@@ -178,8 +181,8 @@ def _is_whole(answer: bytes | bytearray) -> bool:
 
 
 def read_answer(sock: Any, is_whole: Callable[[bytearray], bool]) -> bytes:
-    """Read what a program in a container prints, at most about 8 MB. Blocks, at most for the
-    socket's timeout at each read.
+    """Read what a program in a container prints, until ``is_whole`` returns True for it or it has
+    about 8 MB. Blocks, at most for the socket's timeout at each read.
 
     The program waits until the host closes its input. If the program ended earlier, the engine
     would drop output that it cannot send within two seconds. On a busy machine that happens.

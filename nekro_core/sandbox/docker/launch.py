@@ -54,8 +54,11 @@ class ContainerLauncher:
         uploads: UploadQuota,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises `BackendUnavailable` if the operating system or the processor of the engine's
-        machine is not supported."""
+        """``doors_in`` is the folder in which the descriptor sockets are made; None to choose one.
+        If ``may_have_doors`` is false, boxes get no descriptor sockets. The containers get
+        ``labels``, and each may keep ``processors`` processors busy. For ``total_bytes`` and
+        ``total_wait_s`` see `MemoryLimit`. Raises `BackendUnavailable` if the operating system or
+        the processor of the engine's machine is not supported."""
         self.boxes: dict[str, BoxConnection] = {}
         self.total = MemoryLimit(total_bytes, total_wait_s, self.boxes.values)
         self.ender = ContainerReaper()
@@ -72,15 +75,18 @@ class ContainerLauncher:
 
     async def launch(self, image: GuestImage, spec: BoxSpec, packages: str = "") -> BoxConnection:
         """Make a box and wait until its supervisor is ready. ``packages`` is the volume with the
-        shared packages, or empty. Raises `BackendUnavailable`."""
+        shared packages, or empty. If the first boxes cannot be made with a descriptor socket, they
+        are made again without one, and later boxes get none. Raises `BackendUnavailable`."""
         await self.total.admit()
+        doors = self._doors
         try:
-            box = await self._launch(image, spec, packages, self._doors)
+            box = await self._launch(image, spec, packages, doors)
         except BackendUnavailable as error:
-            if self._doors is None or self._doors_work:
+            if doors is None or self._doors_work:
                 raise
-            _log.info("descriptor sockets do not work, connections are relayed: %s", error)
-            self.close()
+            if self._doors is not None:  # Another first box may have found it out meanwhile.
+                _log.info("descriptor sockets do not work, connections are relayed: %s", error)
+                self._close_doors()
             return await self._launch(image, spec, packages, None)
         self._doors_work = True
         return box
@@ -88,6 +94,9 @@ class ContainerLauncher:
     def close(self) -> None:
         """Delete the folder of descriptor sockets and end the tasks that answer calls."""
         self._workers.close()
+        self._close_doors()
+
+    def _close_doors(self) -> None:
         if self._doors is not None:
             self._doors.close()
             self._doors = None

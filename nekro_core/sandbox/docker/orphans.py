@@ -56,7 +56,8 @@ async def remove_orphans(engine: DockerEngine, owner: str) -> int:
 
 
 async def remove_container(engine: DockerEngine, container: str) -> None:
-    """Remove a container with its volumes, and wait at most ten seconds for its removal."""
+    """Remove a container with its volumes, and wait at most ten seconds for its removal. Raises
+    `BackendUnavailable`, but not if the wait was too short."""
     with anyio.move_on_after(_REMOVAL_S):
         while True:
             try:

@@ -1,5 +1,5 @@
-"""Fills a volume of an engine with fetched packages: sends them to a container that unpacks and
-compiles them.
+"""Fills a volume of a Docker engine with the Python packages that boxes share: sends the fetched
+files to a container that unpacks and compiles them.
 
 The container has the name of the volume. This name is the lock of the volume: while the container
 exists, the engine makes no other container of the same name. So two bots do not fill a volume at
@@ -70,7 +70,8 @@ async def fill_volume(
     processors: float,
 ) -> None:
     """Fill ``volume`` with the packages in ``folder``. A container of ``image`` compiles them, with
-    the Python of the image. If the volume is complete already, its files are left as they are.
+    the Python of the image; it may keep ``processors`` processors busy, and gets ``labels``, by
+    which it can be found later. If the volume is complete already, its files are left as they are.
 
     Raises `PackagesUnavailable` if the packages do not work in the container, `BackendUnavailable`,
     and `OSError`, also if a time limit is reached.

@@ -23,6 +23,7 @@ from nekro_core.sandbox.box_packages import BoxPackages, not_fetched, own_folder
 from nekro_core.sandbox.docker.engine import DockerEngine
 from nekro_core.sandbox.docker.images import GuestImage
 from nekro_core.sandbox.docker.package_filling import fill_volume
+from nekro_core.sandbox.docker.package_volumes import remove_old_volumes, volume_name
 from nekro_core.sandbox.package_fetch import (
     NAMES,
     NEWEST,
@@ -33,6 +34,7 @@ from nekro_core.sandbox.package_fetch import (
     fetch_packages,
     locked,
     note_failure,
+    packages_digest,
     packages_tag,
 )
 
@@ -101,7 +103,7 @@ class EnginePackages:
         packages."""
         reason = self._unfit(image)
         if not reason:
-            return f"nekro-box-packages-{self._tag(image)}"
+            return volume_name(self._tag(image))
         if image.image_id not in self._refused:
             self._refused.add(image.image_id)
             _log.info("boxes of the image %s have no shared packages: %s", image.image_id, reason)
@@ -137,8 +139,9 @@ class EnginePackages:
             self._called.set()
 
     async def serve(self) -> None:
-        """After the first `fetch`, fetch packages for images with other versions of Python, once
-        for each version, until cancelled."""
+        """Remove the volumes of earlier lists of packages. After the first `fetch`, fetch packages
+        for images with other versions of Python, once for each version, until cancelled."""
+        await remove_old_volumes(self._engine, packages_digest())
         while True:
             await self._called.wait()
             self._called.clear()
@@ -178,6 +181,7 @@ class EnginePackages:
             raise PackagesUnavailable(reason) from error
         note_failure(self._parent, tag, "")
         self._complete.add(tag)
+        await remove_old_volumes(self._engine, packages_digest())
 
     @asynccontextmanager
     async def _fetched(self, image: GuestImage) -> AsyncIterator[Path]:

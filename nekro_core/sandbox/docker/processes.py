@@ -90,7 +90,8 @@ class ContainerProcesses:
         self._ender.end(self)
 
     async def gone(self) -> None:
-        """Remove the container and wait for its end; see `BoxProcesses.gone`."""
+        """Remove the container and wait for its end, at most ten seconds; see `BoxProcesses.gone`.
+        If that fails, the failure is logged and the container counts as ended."""
         async with self._ending:
             if self._freed:
                 return

@@ -90,7 +90,8 @@ def _relayed(far: RawConnection, given: Any) -> socket.socket:
 
 
 def _carry(far: RawConnection, near: socket.socket, given: Any) -> None:
-    """Copy bytes in both directions until one side ends."""
+    """Copy bytes between ``far`` and ``near`` in both directions until one of them ends. Then close
+    both, and ``given``, the object of the `docker` package that ``far`` is from."""
     inward, outward = bytearray(), bytearray()
     ready = select.poll()
     with contextlib.ExitStack() as stack:

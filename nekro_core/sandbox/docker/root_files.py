@@ -45,7 +45,8 @@ _LIBRARY = re.compile(rb"(?:=> )?(/\S+) \(0x")
 
 
 def pack_folder(root: Path, target: BinaryIO) -> None:
-    """Write the root file system below ``root`` as an archive. Raises `BackendUnavailable`."""
+    """Write the root file system below ``root`` as an archive into ``target``. Raises
+    `BackendUnavailable` if it has no Python."""
     if not any((root / place / "python3").exists() for place in ("usr/bin", "usr/local/bin")):
         raise BackendUnavailable(
             f"{root} is not a root file system with a Python: it has no usr/bin/python3"
@@ -58,7 +59,8 @@ def pack_folder(root: Path, target: BinaryIO) -> None:
 
 
 def pack_this_machine(interpreter: str, target: BinaryIO) -> None:
-    """Write an archive of ``interpreter``, small programs of this machine and their libraries.
+    """Write an archive of ``interpreter``, small programs of this machine and their libraries into
+    ``target``.
 
     Blocks for some seconds. Raises `BackendUnavailable` if the program ``ldd`` is missing.
     """

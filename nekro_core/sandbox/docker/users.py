@@ -23,7 +23,8 @@ class BoxUserIds:
 class UserIdAllocator:
     """Gives boxes their user ids. Containers of an engine do not have separate user namespaces. If
     two containers used the same id, the kernel would treat them as one user. They would have the
-    same permissions and share limits (processes, keys, watches)."""
+    same permissions and share limits (processes, keys, watches). ``remapped`` says whether the
+    engine maps the ids of its containers to others."""
 
     def __init__(self, *, remapped: bool) -> None:
         self._first = _FIRST_REMAPPED if remapped else _FIRST

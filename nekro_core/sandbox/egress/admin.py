@@ -47,9 +47,10 @@ class EgressTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EgressShown:
-    """The rules that apply now. ``default`` comes from the settings. ``revision`` changes with the
-    file. ``problem`` says why the bot cannot apply the file. Then the last content that it could
-    apply stays in use."""
+    """The rules of the settings (``default``) and of the file (``tables``). ``revision`` changes
+    with the file. ``problem`` says why the bot cannot apply the file; it is empty if it can. If
+    there is a problem, ``tables`` is empty, and the bot still uses the last content of the file
+    that it could apply."""
 
     default: EgressTable
     tables: tuple[EgressTable, ...]
@@ -84,7 +85,8 @@ class EgressAdmin:
         self._changing = anyio.Lock()
 
     async def shown(self) -> EgressShown:
-        """Return the rules that apply now. Raises `OSError`."""
+        """Return the rules of the settings and of the file as it is now. Raises `OSError` if the
+        file cannot be read, and `InvalidEgressRules` if it is not UTF-8."""
         text = await anyio.to_thread.run_sync(self._text)
         problem, tables = "", list[EgressTable]()
         try:
@@ -102,14 +104,16 @@ class EgressAdmin:
 
     async def put(self, table: EgressTable, *, revision: str | None = None) -> None:
         """Write the rules of an owner or of one of the owner's boxes, in place of the earlier
-        rules. Empty lists mean no network.
+        rules. Empty lists mean no network. The rules of one box change nothing for the owner's
+        other boxes.
 
         Args:
             table: The rules.
             revision: The revision that the operator saw; None to write in any case.
 
         Raises:
-            InvalidEgressRules: A rule is not valid. Nothing was written.
+            InvalidEgressRules: A rule is not valid, the table has no owner, or the file has
+                errors. Nothing was written.
             EgressRulesChanged: The file has another revision. Nothing was written.
             OSError: The file cannot be written.
         """
@@ -120,11 +124,14 @@ class EgressAdmin:
             )
         await self._change(table.owner, table.box, table, revision)
 
-    async def remove(self, owner: str, box: str = "", *, revision: str | None = None) -> None:
-        """Remove the rules of an owner and of all its boxes, or of one box. Then less specific
-        rules apply. Raises the errors of `put`, and `InvalidEgressRules` if there are no such
-        rules."""
-        await self._change(owner, box, None, revision)
+    async def remove(
+        self, owner: str, box: str = "", *, boxes: bool = True, revision: str | None = None
+    ) -> None:
+        """Remove the rules of an owner and of all its boxes, or of one box. Then the settings apply
+        to the owner, or the owner's rules to the box. If ``boxes`` is False, the rules of an
+        owner's boxes stay. Raises the errors of `put`, and `InvalidEgressRules` if there are no
+        such rules."""
+        await self._change(owner, box, None, revision, boxes=boxes)
 
     async def set_default(self, allow: Sequence[str], private: Sequence[str]) -> None:
         """Use other rules for all boxes that the file does not name. Writes no file. Raises
@@ -138,14 +145,27 @@ class EgressAdmin:
         await self._egress.refresh()
 
     async def _change(
-        self, owner: str, box: str, table: EgressTable | None, revision: str | None
+        self,
+        owner: str,
+        box: str,
+        table: EgressTable | None,
+        revision: str | None,
+        *,
+        boxes: bool = True,
     ) -> None:
         async with self._changing:
-            await anyio.to_thread.run_sync(self._write, owner, box, table, revision)
+            await anyio.to_thread.run_sync(self._write, owner, box, table, revision, boxes)
             self._rules.look()
         await self._egress.refresh()
 
-    def _write(self, owner: str, box: str, table: EgressTable | None, revision: str | None) -> None:
+    def _write(
+        self,
+        owner: str,
+        box: str,
+        table: EgressTable | None,
+        revision: str | None,
+        boxes: bool,
+    ) -> None:
         import tomlkit  # noqa: PLC0415 - this import takes 20 ms; only a write needs it
 
         text = self._text()
@@ -157,15 +177,26 @@ class EgressAdmin:
             document: Any = tomlkit.parse(text or _HEAD)
         except ValueError as error:
             raise InvalidEgressRules(f"{self._path.name} cannot be read: {error}") from None
-        place = document
-        for name in (owner, "boxes", box) if box else (owner,):
+        place, path = document, (owner, "boxes", box) if box else (owner,)
+        above: list[Any] = []
+        for name in path:
             if name not in place:
                 if table is None:
                     raise InvalidEgressRules(f"there are no rules of {box or owner!r}")
                 place[name] = tomlkit.table(is_super_table=name == "boxes")
-            above, place = place, place[name]
-        if table is None:
-            del above[box or owner]
+            above.append(place)
+            place = place[name]
+        if table is None and not box and not boxes and place.get("boxes"):
+            if "allow" not in place and "private" not in place:
+                raise InvalidEgressRules(f"there are no rules of {owner!r} itself")
+            for name in ("allow", "private"):
+                place.pop(name, None)
+        elif table is None:
+            # An empty table of the owner would mean that the owner has no network, so tables that
+            # have become empty are removed too.
+            for name, parent in zip(reversed(path), reversed(above), strict=True):
+                if name == path[-1] or not parent[name]:
+                    del parent[name]
         else:
             place["allow"] = list(table.allow)
             place.pop("private", None)

@@ -1,4 +1,8 @@
-"""Opens and closes the network access of boxes while the boxes run."""
+"""Opens and closes the network access of boxes while the boxes run.
+
+A box has no network of its own. Code in it can reach only a proxy in the bot's process, and only if
+the box has rules. The proxy makes the connections that the rules allow.
+"""
 
 import logging
 import time
@@ -90,8 +94,9 @@ class Egress:
         environment: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> AsyncIterator["Egress"]:
-        """Serve proxies until the context ends. ``environment`` has the variables that a box with a
-        proxy gets (default: `box_environment`)."""
+        """Serve proxies until the context ends. ``allow`` returns the rules of a box, ``dialer``
+        makes the connections. ``environment`` has the variables that a box with a proxy gets
+        (default: `box_environment`)."""
         tasks = anyio.create_task_group()
         await tasks.__aenter__()
         try:

@@ -33,7 +33,8 @@ class TrafficBudgetExceeded(NekroError):
 
 
 class TrafficBudget:
-    """Counts the bytes of one owner per hour, both directions together. ``clock`` is monotonic."""
+    """Limits the bytes of one owner to ``bytes_per_hour``, both directions together. ``clock`` is
+    monotonic."""
 
     def __init__(self, bytes_per_hour: int, clock: Callable[[], float]) -> None:
         self._most = bytes_per_hour

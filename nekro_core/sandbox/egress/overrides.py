@@ -8,6 +8,10 @@
 
     ["onebot_v11-group_30003".boxes.build] # one box of this owner: replaces the rules above
     allow = []
+
+An owner with a table in the file gets no rules of the settings; if the table has no lists, the
+owner has no network. If the file has only rules of single boxes of an owner, the settings apply to
+the owner's other boxes.
 """
 
 import logging
@@ -74,7 +78,8 @@ def read_tables(text: str) -> dict[tuple[str, str], tuple[tuple[str, ...], tuple
         raise ValueError(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from None
     found: dict[tuple[str, str], tuple[tuple[str, ...], tuple[str, ...]]] = {}
     for owner, table in tables.items():
-        found[owner, ""] = table.allow, table.private
+        if not table.boxes or table.model_fields_set & _BoxTable.model_fields.keys():
+            found[owner, ""] = table.allow, table.private
         for name, box in table.boxes.items():
             found[owner, name] = box.allow, box.private
     return found
@@ -82,7 +87,8 @@ def read_tables(text: str) -> dict[tuple[str, str], tuple[tuple[str, ...], tuple
 
 class EgressOverridesFile:
     """The rules in a file, which `look` reads again after a change. If the file cannot be read or
-    parsed, the rules that were read before still apply."""
+    parsed, the rules that were read before still apply. ``default`` are the rules of boxes that the
+    file does not name."""
 
     def __init__(self, path: Path, default: EgressRules) -> None:
         self._file = WatchedFile(path)

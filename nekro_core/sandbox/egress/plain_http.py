@@ -59,7 +59,8 @@ class PlainRequest:
         count: Callable[[int], None],
     ) -> None:
         """``target`` is the path and the query. ``host`` is the allowed host, which replaces the
-        request's ``Host`` header. ``count`` is called with the size of each piece of the bodies."""
+        request's ``Host`` header. After ``idle_s`` seconds without a byte, the request fails.
+        ``count`` is called with the size of each piece of the bodies."""
         kept = [pair for pair in end_to_end_headers(request.headers) if pair[0] != b"host"]
         chunked = any(name == b"transfer-encoding" for name, _ in request.headers)
         if chunked:

@@ -28,8 +28,9 @@ class EgressProxy:
     """Serves the connections from one box.
 
     ``described`` is the text that names the box in the log. ``allowed`` returns the rules of the
-    box, and is called for each connection. ``refused`` is called with each refused destination and
-    the reason.
+    box, and is called for each connection. ``dialer`` makes the connections to the destinations.
+    Their bytes count for ``budget``. ``refused`` is called with each refused destination and the
+    reason.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 _MOST_OWNERS = 1000
 _MOST_DESTINATIONS = 50
 """Maximum number of destinations of one owner. If there are more, because a loop in a box invents
-names, the oldest destinations are dropped."""
+names, those that were not requested for the longest time are dropped."""
 _MAX_TEXT = 300
 
 
@@ -65,7 +65,7 @@ class EgressRefusals:
             self._owners.popitem(last=False)
 
     def newest(self, owner: str | None = None, limit: int = 100) -> list[EgressRefusal]:
-        """List the refusals of one owner or of all, the latest first."""
+        """List the ``limit`` latest refusals of one owner or of all, the latest first."""
         if owner is not None:
             return [*reversed(self._owners.get(owner, {}).values())][:limit]
         everything = (each for found in self._owners.values() for each in found.values())

@@ -38,8 +38,8 @@ class Destination:
 
     @classmethod
     def parse(cls, authority: str, default_port: int | None = None) -> Self:
-        """Parse ``host:port``. Raises `EgressDenied` for spellings that different programs may
-        understand in different ways.
+        """Parse ``host:port``, or only a host if there is a ``default_port``. Raises `EgressDenied`
+        for spellings that different programs may understand in different ways.
 
         A name is accepted only in lower case and without a dot at its end. With any other spelling,
         a rule that has the usual spelling of the host would not apply. An IP address is accepted
@@ -143,7 +143,8 @@ class EgressRules:
 
     @classmethod
     def parse(cls, allowed: Iterable[str], private: Iterable[str] = ()) -> Self:
-        """Parse rules that an operator wrote. Raises `ValueError`."""
+        """Parse rules that an operator wrote. Those in ``private`` allow private addresses. Raises
+        `ValueError`."""
         inner = (EgressRule.parse(text, private=True) for text in private)
         return cls((*inner, *(EgressRule.parse(text) for text in allowed)))
 

@@ -29,8 +29,8 @@ the last expression."""
 _OWN = ("<reply", "/home/user/", "/tmp/", "/app/")
 _ERROR_LIMIT = 8000
 _TIME_ZONE = "__time_zone__"
-"""The name of the value that the host adds for the code of small models, which computes with the
-functions of `guest_calculations`. Other code does not get these names."""
+"""The name of a value, the bot's time zone, that the host adds only for the code of small models. A
+run with this value also gets the functions of `guest_calculations`."""
 
 # Constants of `ast` and `inspect`. Importing these modules takes 20 ms.
 _ONLY_AST, _TOP_LEVEL_AWAIT, _COROUTINE = 0x400, 0x2000, 0x80
@@ -277,8 +277,8 @@ def _traceback(error: BaseException, lines: list[str], filename: str) -> str:
 
 
 def _keep_own_lines(described: Any) -> None:
-    """Remove the frames of libraries and of the supervisor's files, because they do not help to
-    correct the reply."""
+    """Remove the frames of libraries and of the supervisor's files from a
+    `traceback.TracebackException`, because they do not help to correct the reply."""
     seen: set[int] = set()
     waiting = [described]
     while waiting:
@@ -303,7 +303,8 @@ def _show_line(part: Any) -> None:
 
 def become_run(channel: BlockingChannel, known: tuple[bytes, Any]) -> None:
     """The main function of a run's process: warm up, wait for START, execute the code. Never
-    returns.
+    returns. ``channel`` is the channel to the supervisor. For ``known`` see
+    `guest_tools.RunConnection`.
 
     If the run keeps its globals, the process then waits for the next START.
     """

@@ -37,8 +37,9 @@ class CapturedOutput:
     """The output of a command on one stream: its beginning, its end, and optionally a file with the
     whole output.
 
-    The file is written only if beginning and end do not hold all output. The file gets at most 16
-    MiB."""
+    ``keep`` is the number of bytes of beginning and end together. ``path`` is the path of the file;
+    empty for no file. The file is written only if beginning and end do not hold all output. It gets
+    at most 16 MiB."""
 
     def __init__(self, pipe: int, keep: int, path: str) -> None:
         self.pipe = pipe
@@ -110,7 +111,8 @@ class CapturedOutput:
 
 
 class CommandProcess:
-    """One command. The constructor raises `guest_files.FileError` if it cannot fork."""
+    """One command. ``wanted`` is the host's request, ``given`` the standard input. The constructor
+    raises `guest_files.FileError` if it cannot fork."""
 
     def __init__(
         self, number: int, wanted: dict[str, Any], given: bytes, confinement: Confinement

@@ -41,7 +41,9 @@ def adopt_orphans() -> None:
 
 
 def set_limits(memory: int, processes: int, files: int) -> None:
-    """Set limits for the supervisor and all processes that it forks.
+    """Set limits for the supervisor and all processes that it forks: ``memory`` in bytes for each
+    process, the number of ``processes`` of the user, and the number of open ``files`` of each
+    process.
 
     The limits cannot be raised again. Only the limit on open descriptors can: `send_descriptor`
     raises it for a moment. `Confinement.enter` makes this limit final too. The memory limit is for
@@ -122,7 +124,8 @@ class Confinement:
 
 
 def lower_priority(nice: int) -> int:
-    """Give this process a lower priority for processors and memory than the host's processes have.
+    """Give this process a lower priority for processors (by the nice value ``nice``) and memory
+    than the host's processes have.
 
     If memory runs out, the kernel first kills this process's children (`Confinement.fork`), then
     this process, and the bot last. Undoing this needs a privilege that these processes of the box

@@ -70,6 +70,8 @@ _NAMED_BACK = re.compile(r"(\d{1,2}) (?:of )?([a-z]{3,9})\.?(?: (\d{4}))?")
 _MONTH_YEAR = re.compile(r"([a-z]{3,9})\.?(?: (?:of )?(\d{4}))?")
 _YEAR_MONTH = re.compile(r"(?:(\d{4})\s*[-/年]\s*)?(\d{1,2})月?")
 _CLOCK = re.compile(r"(\d{1,2})(?:[:：.点時时](\d{1,2})?)?\s*分?\s*(am|pm)?")
+_AHEAD = re.compile("next|coming|下个?(?:周|星期|礼拜)|明年|来年|来週|次")
+"""Words that say that a day is ahead."""
 _UNITS = {
     "day": 1,
     "天": 1,
@@ -81,6 +83,9 @@ _UNITS = {
     "礼拜": 7,
 }
 _LATEST_YEAR = 9999
+_LATE_NIGHT_ENDS = 5
+"""Before this hour, a time with 晚上 or 夜 is after midnight; from this hour on, it is in the
+evening."""
 
 
 class Calendar:
@@ -106,12 +111,26 @@ class Calendar:
         return (self._read(day, ahead=True) - self._now().date()).days
 
     def days_since(self, day: str) -> int:
-        """How many days have passed since a day. A day without a year is the last one."""
+        """How many days have passed since a day. A day or a weekday without a year is the last one;
+        for a day that is ahead, such as ``tomorrow``, the number is negative."""
+        return (self._now().date() - self._last(day)).days
+
+    def _last(self, day: str) -> date:
+        """Read a day. If a date, a feast or a weekday has no year, it is the last one, unless the
+        words say that it is the next one."""
         found = self._read(day, ahead=False)
-        today = self._now().date()
-        if found > today and not re.search(r"\d{4}", day):
-            found = _moved(found, -12)
-        return (today - found).days
+        today, text = self._now().date(), _plain(day)
+        if found <= today or text in _RELATIVE or _AHEAD.search(day.lower()):
+            return found
+        if _weekday_number(text) is not None:
+            # The last Saturday is never today, like the next one.
+            return found - timedelta(days=14 if found.weekday() == today.weekday() else 7)
+        if re.search(r"\d{4}", day):
+            return found
+        year_before = _moved(found, -12)
+        # Some feasts have another date each year.
+        before = Calendar(lambda: datetime(year_before.year, 1, 1))  # noqa: DTZ001
+        return before._read(day, ahead=False) if _is_feast(text) else year_before
 
     def days_between(self, first: str, second: str) -> int:
         """How many days are between two days."""
@@ -180,7 +199,9 @@ class Calendar:
         if not match:
             raise ValueError(f"{clock!r} is no time of day: write it as 14:05")
         hour = int(match[1])
-        if match[3] or late:
+        if text.startswith(("晚上", "夜")) and hour % 12 < _LATE_NIGHT_ENDS:
+            hour %= 12  # 晚上12点 is midnight and 夜1時 is after it; 下午12点 is noon
+        elif match[3] or late:
             hour = hour % 12 + (12 if late or match[3] == "pm" else 0)
         minute = int(match[2] or 0)
         if hour > 24 or minute > 59:
@@ -188,8 +209,9 @@ class Calendar:
         return hour * 60 + minute
 
     def _read(self, day: str, *, ahead: bool) -> date:
-        """Read a day. If it has no year, and ``ahead``, it is the next one from today on; else it
-        is the one of this year."""
+        """Read a day. If a date or feast has no year: with ``ahead`` it is the next one, today
+        included; otherwise the one of this year. A weekday is the next one after today, or with the
+        word ``last`` the latest one before today."""
         today = self._now().date()
         text = _plain(day)
         if text in _RELATIVE:
@@ -266,6 +288,10 @@ def _plain(day: str) -> str:
 
 def _year_after(day: str) -> int:
     return 1 if re.search("next year|明年|来年", day.lower()) else 0
+
+
+def _is_feast(text: str) -> bool:
+    return text in _SPRING or text in _FEAST or text in _EASTER
 
 
 def _weekday_number(text: str) -> int | None:

@@ -76,7 +76,9 @@ def count() -> int:
 
 
 def locate(path: str, follow_last: bool = True) -> tuple[str, list[str]]:
-    """Resolve ``path``. Return its root and the names on the path below the root."""
+    """Resolve ``path``. Return the root (one of `ROOTS`) that it is in, and the names on the path
+    below the root. Without ``follow_last``, a link at the end of the path is not followed. Raises
+    `FileError`."""
     if not path or "\0" in path or len(path) > 4096:
         raise FileError("invalid_input", f"not a path: {path[:80]!r}")
     full = os.path.join(HOME, path)
@@ -141,7 +143,8 @@ def _opened(path: str) -> Iterator[tuple[int, os.stat_result]]:
 
 
 def read(path: str, limit: int, send: Callable[[bytes], None]) -> None:
-    """Send the bytes of a regular file in pieces."""
+    """Send the bytes of a regular file in pieces. Raises `FileError` if it has more than ``limit``
+    bytes."""
     with _opened(path) as (file, found):
         left = limit
         if found.st_size > limit:
@@ -223,7 +226,8 @@ def status(path: str, follow: bool) -> dict[str, Any] | None:
 
 
 def write(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
-    """Replace a file in one step. Missing parent folders are made. Return the file's size."""
+    """Replace a file in one step by the ``pieces`` of its new content. ``mode`` has its permission
+    bits. Missing parent folders are made. Return the file's size."""
 
     def fill(file: Any) -> None:
         for piece in pieces:
@@ -271,8 +275,8 @@ def _replace(path: str, fill: Callable[[Any], None], mode: int) -> int:
 
 
 def append(path: str, pieces: Iterable[bytes], mode: int = 0o644) -> int:
-    """Append to a regular file, which is made if missing. If a write fails, the file is cut back to
-    its old size."""
+    """Append to a regular file. The file and its parent folders are made if they are missing. If a
+    write fails, the file is cut back to its old size. Return the file's new size."""
     with translate_os_errors(path):
         folder, name = _open_place(path)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK

@@ -49,9 +49,9 @@ class ResourceMeter:
     def look(self, executor: int) -> tuple[float, int]:
         """Return the processor seconds of runs since the last call, and a `MemoryOverrun`.
 
-        Descendants of the executor count as commands. The time of a process that starts and ends
-        between two calls is not counted. The limit on processes and the cost of a fork keep this
-        error small.
+        ``executor`` is the process id of the executor, or 0 if there is none. Its descendants count
+        as commands. The time of a process that starts and ends between two calls is not counted.
+        The limit on processes and the cost of a fork keep this error small.
         """
         listed = guest_processes.table()
         commands = guest_processes.below(listed, executor) if executor else set()

@@ -46,7 +46,8 @@ def stays_inside(name: bytes, target: bytes) -> bool:
 
 
 def pack(stream: socket.socket, path: str, recursive: bool) -> tuple[dict[str, Any], bytes]:
-    """Send a file, or a folder with everything below it. Return the reply and an empty body."""
+    """Send a file or, if ``recursive`` is true, a folder with everything below it. Return the reply
+    and an empty body."""
     packer = _Packer(stream)
     with files.translate_os_errors(path):
         root, parts = files.locate(path)
@@ -65,7 +66,8 @@ class _Packer:
         self._entries = 0
 
     def pack(self, folder: int, name: bytes, root: str, path: str, recursive: bool) -> None:
-        """Send the entry ``name`` of an open folder and everything below it."""
+        """Send the entry ``name`` of an open folder and everything below it. If ``name`` is empty,
+        send the folder itself, with the name ``root``. ``path`` is for the text of errors."""
         own = name or os.fsencode(root)
         name = name or b"."
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)

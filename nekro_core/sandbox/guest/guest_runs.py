@@ -70,8 +70,9 @@ class RunManager:
         count."""
 
     def start(self, number: int, text: bytes, described: bytes, then: bytearray) -> None:
-        """Start the next run. ``then`` has the frames for this run that arrived together with its
-        START."""
+        """Start the next run. ``number`` is 0 or `SAME_FUNCTIONS`, ``text`` has the run's settings
+        as JSON, ``described`` its functions as JSON. ``then`` has the frames for this run that
+        arrived together with its START."""
         settings = loads(text)
         self._file_count = None  # Files that exist already do not count for this run.
         same = number & wire.SAME_FUNCTIONS
@@ -88,7 +89,7 @@ class RunManager:
             # before this run began would count as killed in this run.
             self._meter.starved()
         self.fork_failed = False
-        if same and not frozen:  # The process that was forked with these functions was killed.
+        if same and not frozen:  # The frozen process, which has the functions, was killed.
             same, described = 0, self._known[0]
         elif not same and described != self._known[0]:
             self._known = (described, None)
@@ -122,7 +123,8 @@ class RunManager:
                 self._poll.modify(run.sock, select.POLLIN | select.POLLOUT)
 
     def handle(self, run: RunProcess, events: dict[int, int]) -> None:
-        """Handle the run's frames, its output, and the end of its process."""
+        """Handle the run's frames, its output, and the end of its process. ``events`` has the
+        events of `select.poll` by descriptor."""
         if run.sock.fileno() in events:
             self._handle_socket(run, events[run.sock.fileno()])
         if self.current and run.pipe in events and not run.take_output(4):
@@ -166,8 +168,9 @@ class RunManager:
             raise TooManyFiles
 
     def end(self, run: RunProcess, text: bytes | None, flags: int = 0) -> None:
-        """End the run and send the host its result. Without ``text``, the result is made from the
-        exit status of the run's process.
+        """End the run and send the host its result. ``text`` is the result as JSON, and ``flags``
+        is `SAID_BY_RUN` if the run wrote it. Without ``text``, the result is made from the exit
+        status of the run's process.
 
         Daemons that the run started are killed too: only files outlive a run, and globals if they
         are kept. Background processes of commands are descendants of the executor and continue.
@@ -227,14 +230,16 @@ class RunManager:
 
     def end_commands(self, because: str = "") -> None:
         """Kill the executor and all its descendants, and wait for the end of the executor. Without
-        this wait, the host's next request could be sent to the killed executor and be lost."""
+        this wait, the host's next request could be sent to the killed executor and be lost.
+        ``because`` is the reason that the callers of the ended work read; empty for a general
+        one."""
         if self.executor:
             self.executor.end_commands()
             self.reap_executor(because)
 
     def reap_executor(self, because: str = "") -> None:
         """Kill the executor, wait for its end, kill the processes that it left behind, and answer
-        the host's pending requests with an error."""
+        the host's pending requests with an error, which says ``because`` if it is not empty."""
         executor, self.executor = self.executor, None
         if executor is None:
             return

@@ -71,7 +71,8 @@ class StreamRelay:
         return bool(self._relayed or self._listening or self._connecting)
 
     def open(self, number: int, wanted: dict[str, int]) -> None:
-        """Connect to a port of the box, or listen there."""
+        """Connect to the port ``wanted["connect"]`` of the box, or listen on the port
+        ``wanted["listen"]``."""
         import socket
 
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

@@ -59,10 +59,14 @@ class Supervisor:
         self.limits = limits
         self.fd_socket = fd_socket
         self.restarted = bool(limits.get("restarted"))
+        """Whether this process has replaced an earlier supervisor of the box (to use less memory),
+        and no run has started since."""
         self.used = False
+        """Whether the host has used the box since this process began."""
         self.slim = self.restarted
         """If true, no process is forked in advance for the next run."""
         self.told = False
+        """Whether the host knows how much memory the idle box uses since its last use."""
         self.look_at = 0.0
         """When to measure the memory of a box with background commands again, on the monotonic
         clock."""

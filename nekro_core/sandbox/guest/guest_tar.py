@@ -23,7 +23,8 @@ and the folders of the image's programs, to which the links in a venv point."""
 
 
 class _Sender:
-    """A file object for `tarfile` that sends the bytes that are written to it."""
+    """A file object for `tarfile` that sends the bytes that are written to it, at most ``limit``
+    bytes in all."""
 
     def __init__(self, send: Callable[[bytes], None], limit: int) -> None:
         self._send = send

@@ -98,7 +98,8 @@ class RunConnection:
         return settings, self.functions
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a function of the host and return its value, or raise `ToolError`."""
+        """Call a function of the host and return its value. Raises `ToolError` if the call failed,
+        and `RunEnded` if a call has ended the run."""
         text, body = values.encode_call(name, args, kwargs, self._value_limit)
         # The supervisor reports to the host what was printed before the call, so the output must be
         # flushed now.
@@ -218,7 +219,8 @@ class FunctionNamespace(type(sys)):
 
 
 class ToolBindings:
-    """Puts the functions of a run into the globals of its code. The code may replace them."""
+    """Puts the functions of a run into ``namespace``, the globals of its code. The code may replace
+    them."""
 
     def __init__(self, conversation: RunConnection, namespace: dict[str, Any]) -> None:
         self._conversation = conversation
@@ -228,8 +230,10 @@ class ToolBindings:
         self._described: Any = None
 
     def bind(self, described: list[tuple[list[str], str | None, str]]) -> None:
-        """Bind each function to all its names, and remove the functions of the last run. An item
-        without a signature is a value: its text is bound to its name.
+        """Bind each function to all its names, and remove the functions of the last run. Each item
+        of ``described`` has the names of a function, its signature and its documentation. A name
+        that the code has given to another value keeps this value. An item without a signature is a
+        value: its text is bound to its name.
 
         The first part of a dotted name can also be imported (``from chat import send_image``),
         unless it is the name of a real module.

@@ -2,8 +2,9 @@
 trusted.
 
 Everything is written to a temporary name beside the target, and renamed when it is complete. So a
-partial file is never visible, and after a failure the received files are deleted. Links to folders
-are not followed.
+partial file is never visible, and after a failure the received files are deleted. A received folder
+is merged into an existing folder. If a file and a folder have the same name there, nothing is
+merged. Links to folders are not followed.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from guest_pack import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
     from typing import Any
 
 _BUFFER = 1024 * 1024
@@ -165,6 +167,7 @@ class _Target:
             else:
                 self._receive_file(self._parent, self._temporary, kind, mode, time, size)
                 self._receive_end()
+            _check(self._parent, self._temporary, self._parent, self._name)
             _settle(self._parent, self._temporary, self._parent, self._name)
         finally:
             _remove(self._parent, self._temporary)
@@ -277,32 +280,52 @@ def _walk(top: int, path: bytes) -> int:
     return folder
 
 
+def _check(source: int, name: bytes, target: int, final: bytes) -> None:
+    """Raise `FileError` if a file would replace a folder, or a folder a file, before anything is
+    renamed."""
+    ours = _is_folder_in(source, name)
+    theirs = _is_folder_in(target, final)
+    shown = os.fsdecode(final)
+    if theirs is None or not (ours or theirs):
+        return
+    if not ours:
+        raise files.FileError("is_a_directory", f"{shown} is a folder and would be replaced")
+    if not theirs:
+        raise files.FileError("invalid_input", f"{shown} is no folder and would be replaced")
+    _merge(source, name, target, final, _check)
+
+
 def _settle(source: int, name: bytes, target: int, final: bytes) -> None:
     """Rename a complete file or folder to its final name. A new folder is merged into an existing
     folder."""
-    ours = os.stat(name, dir_fd=source, follow_symlinks=False)
-    try:
-        there = os.stat(final, dir_fd=target, follow_symlinks=False)
-    except FileNotFoundError:
-        there = None
-    shown = os.fsdecode(final)
-    if there is None or (not stat.S_ISDIR(ours.st_mode) and not stat.S_ISDIR(there.st_mode)):
-        os.rename(name, final, src_dir_fd=source, dst_dir_fd=target)
-    elif not stat.S_ISDIR(ours.st_mode):
-        raise files.FileError("is_a_directory", f"{shown} is a folder and would be replaced")
-    elif not stat.S_ISDIR(there.st_mode):
-        raise files.FileError("invalid_input", f"{shown} is no folder and would be replaced")
+    if _is_folder_in(source, name) and _is_folder_in(target, final):
+        _merge(source, name, target, final, _settle)
     else:
-        _merge(source, name, target, final)
+        os.rename(name, final, src_dir_fd=source, dst_dir_fd=target)
 
 
-def _merge(source: int, name: bytes, target: int, final: bytes) -> None:
+def _is_folder_in(parent: int, name: bytes) -> bool | None:
+    """Return whether a name in a folder is a folder; None if it does not exist."""
+    try:
+        return stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return None
+
+
+def _merge(
+    source: int,
+    name: bytes,
+    target: int,
+    final: bytes,
+    each: Callable[[int, bytes, int, bytes], None],
+) -> None:
+    """Call ``each`` for everything in a folder, with the folder into which it is merged."""
     ours = os.open(name, files.FOLDER_FLAGS, dir_fd=source)
     try:
         theirs = os.open(final, files.FOLDER_FLAGS, dir_fd=target)
         try:
             for inner in sorted(map(os.fsencode, os.listdir(ours))):
-                _settle(ours, inner, theirs, inner)
+                each(ours, inner, theirs, inner)
         finally:
             os.close(theirs)
     finally:

@@ -120,8 +120,8 @@ def _is(value: Any, module: str, name: str) -> bool:
 def encode_call(
     name: str, args: tuple[Any, ...], kwargs: dict[str, Any], limit: int
 ) -> tuple[bytes, bytes]:
-    """Make the text and the body of a call's frame. Raises TypeError, ValueError or
-    OverflowError."""
+    """Make the text and the body of a call's frame, of at most ``limit`` bytes together. Raises
+    TypeError, ValueError or OverflowError."""
     body = _Body()
     named = {key: _plain(value, body, 0) for key, value in kwargs.items()}
     if len(named) == 1 and next(iter(named)).startswith("$"):

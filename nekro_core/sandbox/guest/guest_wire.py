@@ -6,16 +6,23 @@ network byte order), then a JSON text, then raw bytes. The supervisor reads only
 run's frames. Only the host parses the rest.
 
 A request of the host that does not belong to a run has a new number. The answer has the same
-number: FILE is answered by FILE_DONE, WORK by WORK_DONE, OPEN by OPENED. An OPEN, and a WORK that
-packs or unpacks, also have a *stream* with the same number.
+number. FILE reads or changes a file of the box, and is answered by FILE_DONE. WORK gives work to
+the executor, the process that runs shell commands; it is answered by WORK_DONE. OPEN asks the
+supervisor to connect to a TCP port in the box, or to listen at one; it is answered by OPENED.
+
+A *stream* is a two-way connection between the host and the box. An OPEN that connects makes one.
+So does a WORK that packs files of the box into an archive or unpacks an archive there: the stream
+carries the archive. The stream has the number of the request.
 
 Supervisor and host may have a second socket, the descriptor socket. Then the supervisor passes the
-stream through it as a descriptor (with `DESCRIPTOR_HEAD`), and the stream has no frames. Without a
-descriptor socket the stream is relayed. The supervisor sends OPENED, then each side sends DATA.
-Each side may send `WINDOW` bytes; to send more, it needs CREDIT. A side sends CREDIT (a decimal
-number in the text) for bytes that it has received and passed on. DATA without a body says that this
-side sends no more. If one side sends CLOSE, the stream ends in both directions. For each connection
-to a relayed listener the supervisor sends ACCEPTED, with the number of a new stream in its text.
+stream's socket, or the listening socket, through it as a descriptor (with `DESCRIPTOR_HEAD`), and
+no frames are sent for the stream. Without a descriptor socket the stream is *relayed*: its bytes
+are sent in frames. The supervisor sends OPENED, then each side sends DATA. Each side may send
+`WINDOW` bytes; to send more, it needs CREDIT. A side sends CREDIT (a decimal number in the text)
+for bytes that it has received and passed on. DATA without a body says that this side sends no more.
+If one side sends CLOSE, the stream ends in both directions. If the OPEN was to listen, each
+connection that the supervisor accepts becomes a new relayed stream. For each, the supervisor sends
+ACCEPTED with the number of the OPEN, and with the number of the new stream in the text.
 """
 
 from __future__ import annotations
@@ -30,16 +37,20 @@ DESCRIPTOR_HEAD = Struct("!I")
 
 # The kinds of frames that the host sends.
 START, FEED, FINISH, ANSWER, CANCEL, FILE, CHUNK, WORK, STOP, OPEN, UNWIND, DROP = range(1, 13)
-# UNWIND: a call has ended a run that keeps its globals. The run ends its statement and sends END.
-# DROP: the kept interpreter is not needed any more.
-# The kinds of frames that the supervisor sends. CALL, DONE and END come from a run; the supervisor
-# forwards CALL and DONE.
+# UNWIND: instead of an ANSWER, the host says that the run must end. It is sent only to a run whose
+# globals are kept for the next run, because killing the run would lose them. The waiting call
+# raises an exception. The exception ends the statement, and the run sends END.
+# DROP: the supervisor can kill the frozen process that keeps the globals of the last run (see KEPT
+# below).
+# The kinds of frames that a run or the supervisor sends. A run sends CALL, DONE and END to the
+# supervisor. The supervisor forwards CALL and DONE to the host. After an END, or when it has ended
+# the run itself, it sends RESULT.
 READY, CALL, DONE, RESULT, FILE_DONE, END, WORK_DONE, OPENED, ACCEPTED = range(16, 25)
 USED, EXECUTOR, PRINTED, ENDING, MEMORY = range(40, 45)
 """More kinds of frames that the supervisor sends. The number in such a frame means:
 
 - USED: microseconds of processor time that a run used. Sent by a supervisor that measures its box.
-  The text has the bytes of memory that the box uses.
+  The text has the number of bytes of memory that the box uses, in decimal.
 - EXECUTOR: the process id of the executor inside the box, or 0 if it has ended. Commands are its
   descendants.
 - PRINTED: bytes that the run had printed before the CALL that follows this frame. Sent only if the
@@ -61,7 +72,10 @@ numbers of the host's requests."""
 # supervisor stores the functions until the next START.
 SAME_FUNCTIONS = 1
 
-# The number of a RESULT is made of these bits.
+# The number of a RESULT is made of these bits:
+# TRUNCATED: the run printed more than its limit, and the rest is not in the body.
+# SAID_BY_RUN: the text comes from the END of the run, so the host does not trust it.
+# KEPT: the process of the run is frozen with its globals, for the next run.
 TRUNCATED, SAID_BY_RUN, KEPT = 1, 2, 4
 
 TEXT_LIMIT = 1024 * 1024
@@ -94,11 +108,12 @@ def frame(kind: int, number: int = 0, text: bytes = b"", body: bytes = b"") -> b
 def measure(
     buffer: bytearray, body_limit: int, text_limit: int = TEXT_LIMIT, start: int = 0
 ) -> tuple[int, int, int, int] | None:
-    """Return kind, number, length of the text and end of the frame at ``start``. Return None if the
-    frame is not complete yet.
-
-    Raises `ProtocolError` if the lengths in the head are above the limits, even if the frame is not
+    """Return four numbers of the frame that begins at the index ``start`` of ``buffer``: its kind,
+    its number, the length of its text, and the index after its end. Return None if the frame is not
     complete yet.
+
+    Raises `ProtocolError` if the lengths in the head are above the limits (in bytes), even if the
+    frame is not complete yet.
     """
     if len(buffer) - start < HEAD.size:
         return None
@@ -119,8 +134,8 @@ def split(buffer: bytearray, body_limit: int, text_limit: int = TEXT_LIMIT) -> F
 
 
 def take(buffer: bytearray, kind: int, number: int, text_length: int, end: int) -> Frame:
-    """Remove the first frame from ``buffer`` and return it. The other arguments are the result of
-    `measure`."""
+    """Remove the first frame from ``buffer`` and return it. The other arguments are what `measure`
+    returned for it."""
     middle = HEAD.size + text_length
     text, body = bytes(buffer[HEAD.size : middle]), bytes(buffer[middle:end])
     del buffer[:end]
@@ -131,7 +146,8 @@ class BlockingChannel:
     """Sends and receives frames with blocking calls. The other process is trusted to send valid
     frames.
 
-    The two descriptors can be the same socket, or a pair of pipes (in a container).
+    ``incoming`` and ``outgoing`` are descriptors. They can be the same socket, or a pair of pipes
+    (in a container).
     """
 
     def __init__(self, incoming: int, outgoing: int) -> None:

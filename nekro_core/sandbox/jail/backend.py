@@ -123,7 +123,8 @@ class JailBackend:
 
     @property
     def packages(self) -> SharedPackages | None:
-        """See `Backend.packages`. Images with another interpreter than the found one have none."""
+        """See `Backend.packages`. The packages fit one version of Python. So an image with another
+        interpreter than the one that the jail has found for ``python`` has none."""
         layout = self._layout
         template = layout.templates.get(self._settings.spec.template) if layout else None
         if layout is None or template is None or PLACE not in template.packages.split(":"):
@@ -184,8 +185,9 @@ class JailBackend:
         raise BackendUnavailable(f"a box did not start: {complaint}")
 
     def processes_of(self, box: Box) -> list[int]:
-        """Return the host's process ids of a box: the launcher, then the supervisor, then the
-        supervisor's descendants. The list is empty for a box that has ended."""
+        """Return the host's process ids of a box: the launcher (the bubblewrap process outside the
+        box), then the supervisor, then the supervisor's descendants. The list is empty for a box
+        that has ended."""
         if box.box_id not in self._boxes:
             return []
         _, processes = self._boxes[box.box_id]

@@ -47,7 +47,7 @@ class BoxCgroup:
 
     def add(self, tree: Callable[[], Iterable[int]]) -> None:
         """Move a box's processes into the group, including processes that they fork during this
-        call. Raises `OSError`."""
+        call. ``tree`` returns the ids of the processes that the box has now. Raises `OSError`."""
         for folder in self._folders:
             for _ in range(_TRIES):
                 outside = set(tree()) - members(folder)
@@ -154,7 +154,8 @@ class CgroupManager:
 
 
 def _bound_all(root: Path, hierarchy: CgroupHierarchy, together: int) -> None:
-    """Have the kernel limit the memory of all boxes together, to 5/4 of `MemoryLimit.limit`.
+    """Have the kernel limit the memory of all boxes together to 5/4 of ``together`` bytes, which is
+    the limit of `MemoryLimit`. Does nothing if ``together`` is 0.
 
     `MemoryLimit` chooses better which work to end, but it acts only after a measurement.
     The kernel's limit also holds between two measurements. At this limit the kernel kills the

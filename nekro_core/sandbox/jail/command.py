@@ -96,7 +96,8 @@ class BoxLayout:
 
 
 def box_arguments(view: BoxLayout, defences: JailDefences = ALL) -> list[str]:
-    """Return bubblewrap's options for one box. Bubblewrap applies the options in this order."""
+    """Return bubblewrap's options for one box. Bubblewrap applies the options in this order. All
+    ``defences`` are on, except in tests that show what each of them prevents."""
     environment = _ENVIRONMENT | dict(view.template.environment)
     if view.template.programs:
         environment["PATH"] = f"{view.template.programs}:{environment['PATH']}"

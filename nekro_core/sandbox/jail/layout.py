@@ -38,8 +38,10 @@ _GROUP_TRIES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JailLayout:
-    """Everything that the boxes of a backend share. If no cgroup can be made, ``groups`` is None
-    and ``no_groups_because`` says why."""
+    """Everything that the boxes of a backend share. ``launcher`` is the bubblewrap program.
+    ``dropper`` is the program that changes to a box's user id before it executes the launcher;
+    empty if none is needed. If no cgroup can be made, ``groups`` is None and ``no_groups_because``
+    says why."""
 
     folder: RuntimeFolder
     interpreter: Interpreter
@@ -62,8 +64,8 @@ class JailLayout:
     def prepare(
         self, template: BoxTemplate, identity: ProcessIdentity, *, own_paths: bool = True
     ) -> BoxTemplate:
-        """Make the files of a template readable for boxes; see `make_reachable`. Blocks for up to a
-        second.
+        """Make the files of a template readable for the boxes' user ``identity``; see
+        `make_reachable`, also for ``own_paths``. Blocks for up to a second.
 
         Raises `BackendUnavailable`.
         """
@@ -83,8 +85,8 @@ class JailLayout:
 
 
 def lay_out(settings: SandboxSettings, identity: ProcessIdentity, together: int = 0) -> JailLayout:
-    """Find and prepare what all boxes share. ``together`` is the memory limit in bytes of all boxes
-    together.
+    """Find and prepare what all boxes share. ``identity`` is the user of the boxes. ``together`` is
+    the memory limit in bytes of all boxes together.
 
     Blocks for half a second. Raises `BackendUnavailable`.
     """

@@ -55,7 +55,9 @@ class JailProcesses:
         free: Callable[[], None],
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> "JailProcesses":
-        """Start the launcher. ``free`` is called once, when all processes of the box have ended.
+        """Start the launcher with the arguments ``command``. It inherits only the given open
+        ``descriptors`` and the variables of ``environment``. ``free`` is called once, when all
+        processes of the box have ended.
 
         ``dropper`` is a program that changes its user to ``identity`` and then executes the
         launcher. This call blocks for a few milliseconds. It must run in the main thread, because
@@ -126,7 +128,8 @@ class JailProcesses:
         return self._group is not None and self._group.starved()
 
     def tree(self) -> list[int]:
-        """Return the host's ids of the box's processes."""
+        """Return the host's ids of the supervisor and its descendants, without the launcher. Empty
+        before `find_supervisor`."""
         return process_tree.descendants(self._inner) if self._inner is not None else []
 
     def kernel_memory(self) -> int:

@@ -57,8 +57,8 @@ class RuntimeFolder:
 def open_runtime_folder(wanted: Path | None, *, shared: bool) -> RuntimeFolder:
     """Make the folder, and delete the folders of earlier processes that have ended.
 
-    With ``shared``, the folder is for programs that other users run too. Raises
-    `BackendUnavailable`.
+    It is made in ``wanted``, the folder in the settings; None to choose one. With ``shared``, the
+    folder is for programs that other users run too. Raises `BackendUnavailable`.
     """
     parent = _choose_parent(wanted, shared=shared)
     held = LockedTempFolder(parent, _PREFIX)

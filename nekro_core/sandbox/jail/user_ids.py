@@ -24,7 +24,11 @@ def mapped_user_ids() -> tuple[int, int]:
 
 
 class UserIds:
-    """Gives each box a user id that no other running box of this process has."""
+    """Gives each box a user id that no other running box of this process has. ``start`` is the
+    first id and ``count`` the number of ids; without ``start``, the highest ids are used.
+
+    Raises `BackendUnavailable` if the ids do not exist, or if ``start`` is an id that systems use
+    although there are enough higher ones."""
 
     def __init__(self, start: int | None, count: int) -> None:
         self._taken: set[int] = set()
@@ -35,8 +39,12 @@ class UserIds:
             # The highest ids are used, because systems give low ids to users and services.
             start = max(first, end - count)
             count = end - start
-        if start < _RESERVED_BELOW and end > _RESERVED_BELOW + count:
-            start = _RESERVED_BELOW
+        elif start < _RESERVED_BELOW and end > _RESERVED_BELOW + count:
+            raise BackendUnavailable(
+                f"NEKRO_SANDBOX__UID_START is {start}, but systems use the ids below "
+                f"{_RESERVED_BELOW} for people and services; set it to {_RESERVED_BELOW} or more, "
+                "or leave it unset"
+            )
         if not (first <= start and start + count <= end and start > 0 and count > 0):
             raise BackendUnavailable(
                 f"the user ids {start} to {start + count - 1} do not exist here (there are {first} "
@@ -45,7 +53,8 @@ class UserIds:
         self._start, self._count = start, count
 
     def take(self) -> ProcessIdentity:
-        """Take an id for a new box. If the bot is not root, the identity has no id."""
+        """Take an id for a new box. If the bot is not root, the identity has no id. Raises
+        `BackendUnavailable` if all ids are in use."""
         if not is_root():
             return ProcessIdentity()
         if len(self._taken) >= self._count:

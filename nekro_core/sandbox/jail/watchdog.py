@@ -17,8 +17,8 @@ from nekro_core.sandbox.link.box_connection import BoxConnection
 from nekro_core.sandbox.memory_limit import LOOK_S, MemoryLimit
 
 _MARGIN = 32 * 1024 * 1024
-"""Bytes of memory that supervisor, launcher and interpreter need. They are added to the box's
-memory limit."""
+"""Bytes of memory that the supervisor, the launcher (bubblewrap) and the interpreter need. They are
+added to the box's memory limit."""
 _SOON_S = 0.02
 _PIPE_END = 4096
 """The number of bytes that is counted for each open descriptor. It is half of a pipe's buffer,

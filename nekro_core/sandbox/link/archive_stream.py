@@ -26,7 +26,7 @@ class _TakesNoMore(NekroError):
 
 class ArchiveStream(AsyncGenerator[bytes, None]):
     """The result of `Box.pack`: an iterator over the pieces. `Box.unpack` calls `send_to` instead
-    of iterating, because that is faster."""
+    of iterating, because that is faster. ``opening`` opens the stream with the archive."""
 
     def __init__(
         self, opening: Callable[[], AbstractAsyncContextManager[anyio.abc.ByteStream]]

@@ -58,7 +58,12 @@ class _Ended(msgspec.Struct):
 
 
 class BoxRun:
-    """A `Run` that is controlled through the channel to the supervisor."""
+    """A `Run` that is controlled through the channel to the supervisor.
+
+    ``names`` has the names of the functions that the code may call, ``handler`` answers the calls
+    in tasks of ``workers``. ``tear_down`` loses the box, with a reason. For ``starved`` see
+    `BoxConnection`.
+    """
 
     def __init__(
         self,
@@ -149,7 +154,8 @@ class BoxRun:
             self._set_timer(_UNWIND_S, self._kill)
 
     def charge(self, processor_s: float) -> None:
-        """Add processor time that the run used while it seemed to wait."""
+        """Add processor time (in seconds) that the run used while it seemed to wait. It counts for
+        the run's time limit."""
         if self._running_since is None and self._stopping is None:
             self._used += processor_s
             self._check_time()

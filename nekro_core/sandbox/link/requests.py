@@ -98,7 +98,9 @@ class BoxRequests:
         """Have the supervisor do a file operation. Returns the value in the answer, and the bytes
         that were read.
 
-        Raises `BoxFileError` and `BoxLost`.
+        ``data`` are the bytes to write, if the operation writes. ``limit`` is the largest number of
+        bytes that the supervisor may send; if it sends more, the box is lost. Raises `BoxFileError`
+        and `BoxLost`.
         """
         text = encoded(wanted)
         request = self.begin(limit)
@@ -116,8 +118,8 @@ class BoxRequests:
         return value, b"".join(request.pieces)
 
     def begin(self, limit: int = 0, number: int = 0) -> BoxRequest:
-        """Open a request, which the caller then sends. The caller must call `end`. Raises
-        `BoxLost`."""
+        """Open a request, which the caller then sends. It gets a new number if ``number`` is 0. For
+        ``limit`` see `file`. The caller must call `end`. Raises `BoxLost`."""
         if self._lost:
             raise BoxLost(f"the box is gone: {self._lost}")
         request = BoxRequest(number or self.next_number(), limit)

@@ -29,7 +29,7 @@ class _Opening:
 
 
 class BoxStreams:
-    """The streams and listeners of one box."""
+    """The streams and listeners of one box. ``lose`` loses the box, with a reason."""
 
     def __init__(self, sender: FrameSender, lose: Callable[[str], None]) -> None:
         self._sender = sender

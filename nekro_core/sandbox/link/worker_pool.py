@@ -41,8 +41,8 @@ class Job:
 
 
 class WorkerPool:
-    """Runs jobs in tasks of a task group. `close` ends the tasks. After that, `ready` may start new
-    tasks."""
+    """Runs jobs in tasks of a task group. `close` ends the idle tasks. After that, `ready` may
+    start new tasks."""
 
     def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
         self._tasks = tasks

@@ -29,7 +29,7 @@ from nekro_core.sandbox.named.named_box import (
 )
 from nekro_core.sandbox.named.named_boxes import BoxSource, NamedBoxes
 from nekro_core.sandbox.named.owner_boxes import BoxListing, NamedBoxLimits, OwnerBoxes
-from nekro_core.sandbox.named.storage import BoxRecord, BoxStorage, FolderStorage
+from nekro_core.sandbox.named.storage import BoxesTakenOver, BoxRecord, BoxStorage, FolderStorage
 
 __all__ = [
     "BoxLease",
@@ -38,6 +38,7 @@ __all__ = [
     "BoxSource",
     "BoxState",
     "BoxStorage",
+    "BoxesTakenOver",
     "Equip",
     "FolderStorage",
     "ImageMismatch",

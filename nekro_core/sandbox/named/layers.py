@@ -17,7 +17,7 @@ from nekro_core.system.errors import NekroError
 _HEAD = "/nekro"
 """The name of an extra first entry of an archive, which contains the `_Head`. Boxes do not restore
 this entry, because its name begins with a slash."""
-_HEAD_BYTES = 8 * 1024 * 1024
+HEAD_BYTES = 8 * 1024 * 1024
 _BLOCK = tarfile.BLOCKSIZE
 
 
@@ -44,7 +44,7 @@ def read_head(archive: bytes) -> tuple[str, tuple[str, ...]]:
     begin with a head."""
     try:
         entry = tarfile.TarInfo.frombuf(archive[:_BLOCK], "utf-8", "surrogateescape")
-        if entry.name != _HEAD or entry.size > _HEAD_BYTES:
+        if entry.name != _HEAD or entry.size > HEAD_BYTES:
             return "", ()
         head = msgspec.json.decode(archive[_BLOCK : _BLOCK + entry.size], type=_Head)
     except (tarfile.TarError, msgspec.MsgspecError, ValueError):

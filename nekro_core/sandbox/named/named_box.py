@@ -1,5 +1,6 @@
 """Manages one named box, from its first use to its destruction."""
 
+import errno
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ import anyio
 import anyio.abc
 
 from nekro_core.sandbox.box import Box, BoxLost, SandboxError
-from nekro_core.sandbox.named.storage import BoxRecord, BoxStorage, SavedState
+from nekro_core.sandbox.named.storage import BoxesTakenOver, BoxRecord, BoxStorage, SavedState
 from nekro_core.sandbox.preview.registry import PreviewTargetState
 
 _log = logging.getLogger(__name__)
@@ -41,7 +42,12 @@ class BoxDestroyed(SandboxError):
 
 
 class StoredBoxUnreadable(SandboxError):
-    """The stored files of a box cannot be read now. They are not changed."""
+    """The stored files of a box cannot be read now. They are not changed. If ``passing`` is true,
+    the storage can probably be read again soon."""
+
+    def __init__(self, text: str, *, passing: bool = False) -> None:
+        super().__init__(text)
+        self.passing = passing
 
 
 class BoxState(StrEnum):
@@ -111,7 +117,7 @@ class NamedBox:
         self._saved = SavedState()
         self._try_again_at = 0.0
         self._news: dict[str, object] = {}
-        self._changing = anyio.Lock()
+        self._changing = anyio.Lock(fast_acquire=True)
         self._saving = anyio.Lock()
 
     @property
@@ -178,11 +184,17 @@ class NamedBox:
             raise
 
     def give_back(self, effect: UseEffect) -> None:
-        """End one use. The idle time starts again."""
+        """End one use, which may have had this effect on the box. The idle time starts again."""
         self._users -= 1
         self.idle_since = self._clock()
         self._changed = self._changed or effect >= UseEffect.FILES
         self._background = self._background or effect >= UseEffect.PROCESSES
+
+    async def save_run(self) -> None:
+        """Save the files after a run, if the storage wants that. The caller still uses the box."""
+        if self._storage.saves_each_run:
+            self._changed = True
+            await self.save()
 
     def pop_notices(self) -> dict[str, object]:
         """Return the notices for the next user of the box, and remove them. There is ``woke`` after
@@ -206,8 +218,9 @@ class NamedBox:
                 await self._set_asleep()
 
     async def save(self) -> bool:
-        """Store the files if they may have changed, and return True. After an error, log the error
-        and return False; the next call tries again."""
+        """Store the files if they may have changed. Return True if the stored files are now those
+        of the box, or if the box does not run. After an error, log the error and return False; the
+        next call tries again."""
         async with self._saving:
             box = self._box
             if box is None or not self.running or not (self._changed or self._background):
@@ -216,6 +229,10 @@ class NamedBox:
             saved = None
             try:
                 saved = await self._storage.save(self.owner, self.name, box, self._saved)
+            except BoxesTakenOver as error:
+                _log.warning("%s (%s) ends: %s", self.name, self.owner, error)
+                await self._set_asleep()
+                return False
             except (SandboxError, OSError) as error:
                 _log.error("files of %s (%s) were not saved: %s", self.name, self.owner, error)
                 self._try_again_at = self._clock() + _TRY_AGAIN_S
@@ -293,7 +310,9 @@ class NamedBox:
         except OSError as error:
             await _end(box)
             _log.error("files of %s (%s) cannot be read: %s", self.name, self.owner, error)
-            raise StoredBoxUnreadable(f"the files of {self.name} cannot be read now") from error
+            raise StoredBoxUnreadable(
+                f"the files of {self.name} cannot be read now", passing=error.errno == errno.EAGAIN
+            ) from error
         except BaseException:
             await _end(box)
             raise

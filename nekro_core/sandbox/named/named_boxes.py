@@ -44,7 +44,9 @@ class NamedBoxes:
         crowded: Callable[[], bool] = lambda: False,
         pool_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
-        """``crowded`` says whether boxes must be put to sleep because memory is short.
+        """``source`` makes the boxes, ``storage`` stores their files and records while they sleep.
+        For ``equip`` see `Equip`. ``crowded`` says whether boxes must be put to sleep because
+        memory is short.
         ``pool_bytes`` returns the memory of the ready boxes in the pool. This memory counts as
         memory of idle boxes."""
         self._crowded = crowded
@@ -119,7 +121,8 @@ class NamedBoxes:
 
     async def make_room(self) -> None:
         """Put boxes to sleep, first the box that was unused longest. Continue while too many boxes
-        run, while all boxes together use too much memory, or while the idle boxes use too much."""
+        run, while all boxes together use too much memory, or while the idle boxes use too much.
+        Boxes in use stay awake."""
         for named in self.running:
             too_many = len(self.running) > self.limits.running or self._crowded()
             if not too_many and self._idle_bytes() <= self.limits.idle_bytes:
@@ -135,13 +138,29 @@ class NamedBoxes:
         idle = (one for one in self.running if not one.in_use and one.idle_since <= before)
         return sum(one.idle_bytes for one in idle) + self._pool_bytes()
 
+    async def hand_over(self, owners: Callable[[str], bool]) -> None:
+        """Save and end the boxes of some owners, because another process uses them from now on."""
+        for owner, owned in tuple(self._owners.items()):
+            if owners(owner):
+                await owned.save()
+                await owned.unload()
+                self._owners.pop(owner, None)
+                await self._storage.let_go(owner)
+
     async def aclose(self) -> None:
-        """Save every running box and end it."""
-        running = self.running
-        with anyio.move_on_after(_LAST_SAVES_S, shield=True):
-            for named in running:
-                await named.save()
+        """Save all running boxes at the same time, and end them. Saving takes at most
+        `_LAST_SAVES_S`; changes that are not saved by then are lost, and the log names these
+        boxes."""
+        with anyio.move_on_after(_LAST_SAVES_S, shield=True) as saving:
+            async with anyio.create_task_group() as tasks:
+                for named in self.running:
+                    tasks.start_soon(_save_at_end, named)
         for named in tuple(self._running):
+            if saving.cancelled_caught and named.changed:
+                _log.error(
+                    "the last changes of the files of %s (%s) are lost: saving took over %g s",
+                    *(named.name, named.owner, _LAST_SAVES_S),
+                )
             await named.end()
 
     def _new_box(self, owner: str, name: str, record: BoxRecord, stored: bool) -> NamedBox:
@@ -156,6 +175,14 @@ class NamedBoxes:
             running=self._running,
             stored=stored,
         )
+
+
+async def _save_at_end(named: NamedBox) -> None:
+    """Save a box. A fault of one box must not stop the saving of the others."""
+    try:
+        await named.save()
+    except Exception:  # noqa: BLE001 - see above
+        _log.exception("files of %s (%s) were not saved", named.name, named.owner)
 
 
 async def _leave_as_it_is(owner: str, name: str, box: Box) -> None:

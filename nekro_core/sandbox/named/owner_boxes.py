@@ -1,5 +1,7 @@
-"""Finds, makes, uses, lists and destroys the boxes of one owner by their names."""
+"""Finds, makes, uses, lists and destroys the boxes of one owner by their names. An owner is for
+example a chat; it is named by a text."""
 
+import errno
 import logging
 import math
 from collections.abc import AsyncGenerator, Callable
@@ -71,7 +73,8 @@ class OwnerBoxes:
         self._boxes: dict[str, NamedBox] = {}
         self._held: WeakValueDictionary[str, NamedBox] = WeakValueDictionary()
         self._loaded = False
-        self._changing = anyio.Lock()
+        self._version = 0
+        self._changing = anyio.Lock(fast_acquire=True)
 
     @property
     def known(self) -> tuple[NamedBox, ...]:
@@ -83,10 +86,11 @@ class OwnerBoxes:
         self, name: str = "default", effect: UseEffect = UseEffect.PROCESSES
     ) -> AsyncGenerator[BoxLease]:
         """Use a box in an ``async with``. The box is created or woken if necessary, and stays awake
-        inside the ``with`` block.
+        inside the ``with`` block. ``effect`` is what the block may change in the box.
 
-        Raises `TooManyBoxes`, and the errors of `NamedBox.take` except `BoxDestroyed`. If the block
-        raises `BoxLost`, the box is marked as sleeping and the error is raised again.
+        Raises `ValueError` for an invalid name, `TooManyBoxes`, and the errors of `NamedBox.take`
+        except `BoxDestroyed`. If the block raises `BoxLost`, the box is marked as sleeping and the
+        error is raised again.
         """
         used, _ = await self.take(name)
         try:
@@ -105,7 +109,8 @@ class OwnerBoxes:
     async def create(
         self, name: str, *, image: str, sleep_after_s: float, any_image: bool = False
     ) -> bool:
-        """Make a box of this name, and return whether it was made. An existing box is not woken.
+        """Make a box of this name, and return whether it was made. An existing box is not woken. A
+        new box is put to sleep when it was unused for ``sleep_after_s`` seconds.
 
         Raises `ImageMismatch` if the existing box has another image and ``any_image`` is false, and
         the same errors as `use`.
@@ -158,9 +163,9 @@ class OwnerBoxes:
             await named.save()
 
     def forget_quiet(self, before: float) -> None:
-        """Unload the boxes if all of them sleep and none was used after ``before``. Other code,
-        such as a preview, may still have a reference to a `NamedBox`. Then the next use of this box
-        returns the same object."""
+        """Unload the boxes if all of them sleep and none was used at or after the time ``before``
+        of the monotonic clock. Other code, such as a preview, may still have a reference to a
+        `NamedBox`. Then the next use of this box returns the same object."""
         boxes = self._boxes.values()
         quiet = all(
             each.state is BoxState.SLEEPING and not each.in_use and each.idle_since < before
@@ -189,6 +194,20 @@ class OwnerBoxes:
         await self._load()
         for name in tuple(self._boxes):
             await self.destroy(name)
+        await self._storage.forget_owner(self.owner)
+
+    async def unload(self) -> None:
+        """End all running boxes without saving them, and forget what is known about the boxes. The
+        next use loads them from the storage."""
+        async with self._changing:
+            await self._unload()
+
+    async def _unload(self) -> None:
+        for named in self._boxes.values():
+            await named.end()
+        self._held.update(self._boxes)
+        self._boxes = {}
+        self._loaded = False
 
     async def _take(self, name: str, record: BoxRecord) -> tuple[BoxLease, bool]:
         await self._load()
@@ -219,9 +238,14 @@ class OwnerBoxes:
             return named
 
     async def _load(self) -> None:
-        if not self._loaded:
-            async with self._changing:
-                await self._load_once()
+        version = self._storage.version(self.owner)
+        if self._loaded and version == self._version:
+            return
+        async with self._changing:
+            if self._loaded and version != self._version:
+                await self._unload()
+            self._version = version
+            await self._load_once()
 
     async def _load_once(self) -> None:
         if self._loaded:
@@ -230,7 +254,9 @@ class OwnerBoxes:
             records = await self._storage.records(self.owner)
         except OSError as error:
             _log.error("the boxes of %s cannot be read: %s", self.owner, error)
-            raise StoredBoxUnreadable("the list of the boxes cannot be read now") from error
+            raise StoredBoxUnreadable(
+                "the list of the boxes cannot be read now", passing=error.errno == errno.EAGAIN
+            ) from error
         for name, record in records.items():
             held = self._held.pop(name, None)
             self._boxes[name] = held or self._new_box(name, record or self._default_record(), True)

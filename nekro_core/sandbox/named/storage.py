@@ -9,6 +9,7 @@ import os
 import re
 import secrets
 import shutil
+import tarfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,8 +19,8 @@ from urllib.parse import quote
 import anyio
 import msgspec
 
-from nekro_core.sandbox.box import Box, BoxFileError
-from nekro_core.sandbox.named.layers import InvalidArchive, layer_head, merge, read_head
+from nekro_core.sandbox.box import Box, BoxFileError, SandboxError
+from nekro_core.sandbox.named.layers import HEAD_BYTES, InvalidArchive, layer_head, merge, read_head
 
 _log = logging.getLogger(__name__)
 
@@ -61,12 +62,27 @@ class SavedState:
     layers_bytes: int = 0
 
 
+class BoxesTakenOver(SandboxError):
+    """Another process uses the boxes of this owner now. The running boxes of this process must end
+    without being saved."""
+
+
 class BoxStorage(Protocol):
     """Stores boxes. The caller never makes two calls for one box at the same time."""
 
+    @property
+    def saves_each_run(self) -> bool:
+        """Whether a box is saved after each run. Otherwise it is saved when its user gives it
+        back."""
+
+    def version(self, owner: str) -> int:
+        """Return a number that changes when another process may have changed the owner's boxes.
+        Then all that this process knows about these boxes is out of date."""
+
     async def records(self, owner: str) -> Mapping[str, BoxRecord | None]:
         """Return the stored boxes of an owner by name. A value is None if the storage has the files
-        of a box but not its record. Raises `OSError`."""
+        of a box but not its record. Raises `OSError`, with ``errno.EAGAIN`` if the storage can
+        probably be read again soon."""
 
     async def stored_bytes(self, owner: str) -> int:
         """Return how many bytes the stored files and records of an owner's boxes need."""
@@ -78,12 +94,12 @@ class BoxStorage(Protocol):
         """Store a box's files if they differ from ``before``. If the box has no files and never had
         any, nothing is stored.
 
-        Raises `OSError`, `BoxFileError` and `BoxLost`. After an error the files of the last save
-        are still stored.
+        Raises `OSError`, `BoxFileError`, `BoxLost` and `BoxesTakenOver`. After an error the files
+        of the last save are still stored.
         """
 
     async def restore(self, owner: str, name: str, box: Box) -> SavedState:
-        """Put the stored files into a new box. Raises `OSError` and `BoxLost`.
+        """Put the stored files into a new box. Raises `OSError`, as `records` does, and `BoxLost`.
 
         If the stored archive is damaged, it is renamed, an error is logged, and the box starts
         without files.
@@ -94,6 +110,13 @@ class BoxStorage(Protocol):
 
     async def forget(self, owner: str, name: str) -> None:
         """Delete the stored record and files of a box. Raises `OSError`."""
+
+    async def forget_owner(self, owner: str) -> None:
+        """Delete what is left of an owner, after all its boxes were forgotten. Raises
+        `OSError`."""
+
+    async def let_go(self, owner: str) -> None:
+        """Note that another process uses the owner's boxes from now on. Raises `OSError`."""
 
 
 class FolderStorage:
@@ -121,6 +144,37 @@ class FolderStorage:
         """The size of all files in the folder, in bytes. It is valid only if ``_counted`` is
         true."""
         self._counted = False
+
+    saves_each_run = False
+
+    def version(self, owner: str) -> int:  # noqa: ARG002 - no other process uses the folder
+        """See `BoxStorage.version`."""
+        return 0
+
+    async def parts(self, owner: str, name: str) -> Sequence[Path]:
+        """Return the archive of all files of a box and its archives of changes, in the order in
+        which they are restored."""
+        return await anyio.to_thread.run_sync(
+            _parts, self._folder / self._folder_name(owner) / f"{name}{_FILES}"
+        )
+
+    async def mark(self, owner: str, name: str) -> str:
+        """Return `SavedState.mark` of a box that has files. Raises `OSError`."""
+        path = self.place(owner, name, _FILES)
+        return await anyio.to_thread.run_sync(_mark_of, path) or _NO_MARK
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the boxes of all owners."""
+        return self._folder
+
+    def place(self, owner: str, name: str, suffix: str) -> Path:
+        """Return the path of a file of a box, whose name is the box's name and this suffix."""
+        return self.folder_of(owner) / f"{name}{suffix}"
+
+    def folder_of(self, owner: str) -> Path:
+        """The folder of an owner's boxes."""
+        return self._folder / self._folder_name(owner)
 
     async def records(self, owner: str) -> Mapping[str, BoxRecord | None]:
         """See `BoxStorage.records`."""
@@ -201,6 +255,21 @@ class FolderStorage:
             await self._path(owner, name, suffix).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # The folder also has files of other boxes.
             await path.parent.rmdir()
+
+    async def forget_owner(self, owner: str) -> None:
+        """See `BoxStorage.forget_owner`."""
+
+    async def let_go(self, owner: str) -> None:
+        """See `BoxStorage.let_go`."""
+
+    async def lacks_room(self, more: int) -> bool:
+        """Return whether the files of all boxes would be larger than the limit with this many bytes
+        more."""
+        if not self._most_bytes:
+            self._most_bytes = await anyio.to_thread.run_sync(_half_of_disk, self._folder)
+        self._stored = await anyio.to_thread.run_sync(_bytes_below, self._folder)
+        self._counted = True
+        return self._stored + more > self._most_bytes
 
     async def _put(self, path: anyio.Path, pieces: Sequence[bytes]) -> None:
         """Write a file. Raises `OSError`, also if the files of all boxes together would then be
@@ -295,6 +364,30 @@ def _read_layers(path: Path) -> tuple[str, list[bytes]] | None:
     return mark, archives
 
 
+def _parts(path: Path) -> list[Path]:
+    if not path.exists():
+        return []
+    found = [path]
+    mark = _mark_of(path)
+    while mark:
+        layer = path.with_name(_layer_name(path, len(found)))
+        if not layer.exists() or _mark_of(layer) != mark:
+            break
+        found.append(layer)
+    return found
+
+
+def _mark_of(path: Path) -> str:
+    """Return the mark at the beginning of an archive; empty if it has none."""
+    with path.open("rb") as file:
+        beginning = file.read(tarfile.BLOCKSIZE)
+        try:
+            size = tarfile.TarInfo.frombuf(beginning, "utf-8", "surrogateescape").size
+        except tarfile.TarError:
+            return ""
+        return read_head(beginning + file.read(min(size, HEAD_BYTES)))[0]
+
+
 async def _replace(path: anyio.Path, pieces: Iterable[bytes]) -> None:
     temporary = path.with_name(path.name + _UNFINISHED)
     async with await _opened(temporary) as file:
@@ -316,8 +409,9 @@ async def _opened(path: anyio.Path) -> anyio.AsyncFile[bytes]:
 
 def _folder_name(owner: str) -> str:
     name = quote(owner, safe="", errors="surrogatepass")
-    # If a name has "~", dots or capital letters, a digest is added. "~" marks names that have a
-    # digest, and some file systems do not distinguish capital from small letters.
+    # A digest is added if the name is empty or long, or has "~", dots or capital letters. "~" marks
+    # names that have a digest, ``.`` and ``..`` cannot be made, and some file systems do not
+    # distinguish capital from small letters.
     if 0 < len(name) <= _MAX_FOLDER and name == name.lower() and not set(name) & {"~", "."}:
         return name
     digest = hashlib.sha256(owner.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -44,7 +44,8 @@ _STATUS = {
 async def send_problem(
     problem: PreviewProblem, say: Say, scope: Scope, body: RequestBody, send: Send
 ) -> None:
-    """Answer a request with the problem's sentence, or refuse a WebSocket with this sentence. The
+    """Answer a request with the problem's sentence, or refuse a WebSocket with this sentence. If
+    the web server cannot send a sentence to a WebSocket that is refused, it is only closed. The
     caller must not have accepted the WebSocket."""
     language = next(
         (value.decode("latin-1") for name, value in scope["headers"] if name == b"accept-language"),

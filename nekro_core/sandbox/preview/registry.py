@@ -65,9 +65,10 @@ class OpenPreview:
 class PreviewRegistry:
     """Opens previews and finds them. Previews are not stored: all end with the process.
 
-    ``port`` is the web server's port, which is a part of the addresses. Each call for the same box
-    and the same port returns the same preview, even if the box has slept meanwhile. The state of
-    the box is checked at each request, so a preview ends as soon as its box is destroyed.
+    ``port`` is the web server's port. It is a part of the addresses, unless the settings name
+    another port. Ports of a box in ``refused_ports`` get no preview. Each call of `open` for the
+    same box and the same port returns the same preview, even if the box has slept meanwhile. The
+    state of the box is checked at each request, so a preview ends as soon as its box is destroyed.
     """
 
     def __init__(

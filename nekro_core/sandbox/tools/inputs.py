@@ -70,8 +70,8 @@ class ToolInput:
         return bool(self.values[name])
 
     def whole(self, name: str, *, least: int, most: int) -> int | None:
-        """Return a whole number, or None if the input does not have it. Raises
-        `SandboxToolError`."""
+        """Return a whole number, or None if the input does not have it. Raises `SandboxToolError`
+        for a number below ``least`` or above ``most``."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -82,8 +82,8 @@ class ToolInput:
         return int(value)
 
     def seconds(self, name: str, *, most: float) -> float:
-        """Return an input as seconds. The model writes it in milliseconds, and it must be above 0.
-        Raises `SandboxToolError`."""
+        """Return an input as seconds. The model writes it in milliseconds. Raises
+        `SandboxToolError` if it is not above 0, or above ``most`` seconds."""
         value = float(self.values[name])
         if value <= 0:
             raise invalid(f"{name}: expected milliseconds above 0, got {_shown(value)}")

@@ -94,14 +94,15 @@ class SandboxToolCall:
 
     @asynccontextmanager
     async def use(self, parameter: str, effect: UseEffect) -> AsyncGenerator[BoxLease]:
-        """Use the running box whose name is the value of ``parameter``. Raises `SandboxToolError`
-        if the value is not a valid name."""
+        """Use the running box whose name is the value of ``parameter``. ``effect`` is what the use
+        may change in the box. Raises `SandboxToolError` if the value is not a valid name."""
         async with self.pool.boxes.use(self.name(parameter), effect) as used:
             self.news |= used.named.pop_notices()
             yield used
 
     def name(self, parameter: str) -> str:
-        """Return the name of a box from the input. Raises `SandboxToolError`."""
+        """Return the value of ``parameter``, the name of a box. Raises `SandboxToolError` if it is
+        not a valid name."""
         name = self.input.text(parameter)
         if not NAME.fullmatch(name):
             raise invalid(

@@ -1,8 +1,9 @@
 """``python -m tests.sandbox.attacks`` carries out all attacks on every available backend.
 
-It prints a report. ``--write FILE`` writes the report to the documentation. ``--backend NAME``
-chooses one backend. If root starts it, it also starts itself as an ordinary user; that process
-prints its outcomes with ``--json``. The exit code is 1 if an attack got through or proved nothing.
+It prints a report. ``--write FILE`` also writes the report to a file; ``docs/attacks.md`` was
+written in this way. ``--backend NAME`` chooses one backend. If root starts it, it also starts
+itself as an ordinary user; that process prints its outcomes with ``--json``. The exit code is 1 if
+an attack got through or proved nothing.
 """
 
 import argparse

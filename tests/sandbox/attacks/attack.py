@@ -30,7 +30,7 @@ class Without:
 
     defences: JailDefences = ALL
     limits: tuple[tuple[str, Any], ...] = ()
-    """Limits of the run, which replace those of the row."""
+    """Limits of the run, by field. They replace those that the attack itself asks for."""
     naive: bool = False
     """If true, a naive implementation replaces the host's operation, which is the defence.
     Examples: a program in the box gets the path; a shell gets a command made of strings; `tarfile`

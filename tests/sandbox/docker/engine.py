@@ -32,8 +32,14 @@ def running_engine(folder: Path) -> Iterator[str]:
         raise NoEngine("dockerd is not installed (Debian: docker.io)")
     if os.geteuid() != 0:
         raise NoEngine("only root can start dockerd")
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        raise NoEngine("unshare is not installed (Debian: util-linux)")
     address = f"unix://{folder}/engine.sock"
     command = [
+        # With `--bridge=none`, dockerd deletes the bridge docker0 when it starts. That may be the
+        # bridge of a developer's own engine. In a network of its own, there is none.
+        *(unshare, "--net", "--"),
         *(program, "--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec"),
         *("--host", address, "--pidfile", f"{folder}/engine.pid"),
         *("--iptables=false", "--bridge=none"),

@@ -147,7 +147,9 @@ async def test_nothing_is_left_of_destroyed_boxes(docker_host: str, tmp_path: Pa
         tasks.cancel_scope.cancel()
     await until_gone(docker_host, known)
     assert not list(tmp_path.iterdir())
-    assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
+    with anyio.fail_after(10):  # the event loop closes some objects late
+        while len(list(Path("/proc/self/fd").iterdir())) > descriptors:
+            await anyio.sleep(0.05)
 
 
 async def test_the_uploads_of_all_containers_together_are_limited(docker_host: str) -> None:
@@ -218,6 +220,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.slow
 async def test_the_next_start_removes_twenty_busy_boxes_of_a_killed_bot(
     docker_host: str, tmp_path: Path
 ) -> None:

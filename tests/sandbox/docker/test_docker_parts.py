@@ -8,6 +8,7 @@ import stat
 import struct
 import tarfile
 from pathlib import Path, PurePath
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -19,13 +20,16 @@ from nekro_core.sandbox.backends import open_backend
 from nekro_core.sandbox.box import BackendUnavailable, BoxSpec
 from nekro_core.sandbox.docker import root_files
 from nekro_core.sandbox.docker.container import box_limits, container_config
+from nekro_core.sandbox.docker.engine import DockerEngine, DockerEngineInfo
 from nekro_core.sandbox.docker.images import GuestImage
+from nekro_core.sandbox.docker.launch import ContainerLauncher
 from nekro_core.sandbox.docker.orphans import box_labels, is_orphan
 from nekro_core.sandbox.docker.relay import plain_socket
 from nekro_core.sandbox.docker.stream import StreamDemultiplexer
 from nekro_core.sandbox.docker.users import BoxUserIds, UserIdAllocator
 from nekro_core.sandbox.guest.guest_wire import ProtocolError
 from nekro_core.sandbox.settings import BackendName, SandboxSettings
+from nekro_core.sandbox.uploads import UploadQuota
 
 # The attached stream
 
@@ -294,3 +298,60 @@ def test_the_image_archive_lists_every_folder_once() -> None:
             assert member.name not in seen
             assert not member.isdir() or member.mode & 0o555 == 0o555, member.name
             seen.add(member.name)
+
+
+# Descriptor sockets
+
+
+class EngineWithoutSockets(DockerEngine):
+    """Refuses every container. The first two containers are refused at the same time."""
+
+    def __init__(self) -> None:
+        facts = DockerEngineInfo(
+            version="27",
+            machine="x86_64",
+            system="linux",
+            remapped=False,
+            memory=1 << 30,
+            unbounded=(),
+        )
+        super().__init__(None, facts)  # type: ignore[arg-type]
+        self.with_socket: list[bool] = []
+        self._both = anyio.Event()
+
+    async def ask(self, _call: object, *args: Any, **_: Any) -> Any:
+        mounts = args[1]["HostConfig"]["Mounts"]
+        self.with_socket.append(any(each["Type"] == "bind" for each in mounts))
+        if len(self.with_socket) == 2:
+            self._both.set()
+        await self._both.wait()
+        raise BackendUnavailable("this container cannot be made")
+
+
+async def test_two_first_boxes_at_once_are_both_made_again_without_descriptor_sockets(
+    tmp_path: Path,
+) -> None:
+    engine = EngineWithoutSockets()
+    async with anyio.create_task_group() as tasks:
+        launcher = ContainerLauncher(
+            engine,
+            tasks,
+            labels={},
+            processors=1,
+            doors_in=tmp_path,
+            may_have_doors=True,
+            total_bytes=1 << 30,
+            total_wait_s=1,
+            uploads=UploadQuota(1 << 20),
+        )
+
+        async def launch() -> None:
+            with pytest.raises(BackendUnavailable, match="cannot be made"):
+                await launcher.launch(image(), BoxSpec())
+
+        async with anyio.create_task_group() as both:
+            both.start_soon(launch)
+            both.start_soon(launch)
+        assert engine.with_socket == [True, True, False, False]
+        assert [*tmp_path.iterdir()] == []
+        launcher.close()

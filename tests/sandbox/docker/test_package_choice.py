@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+import docker.errors
 import pytest
 from docker.api.client import APIClient
 
 from nekro_core.sandbox.docker.engine import DockerEngine, DockerEngineInfo
 from nekro_core.sandbox.docker.images import GuestImage
+from nekro_core.sandbox.docker.package_volumes import remove_old_volumes
 from nekro_core.sandbox.docker.packages import EnginePackages
-from nekro_core.sandbox.package_fetch import NAMES, PackagesUnavailable
+from nekro_core.sandbox.package_fetch import NAMES, PackagesUnavailable, packages_digest
 from tests.sandbox.docker.test_docker_parts import image
 
 
@@ -109,7 +111,9 @@ async def test_another_process_sees_why_the_packages_could_not_be_fetched(tmp_pa
     assert "no index" in doctor.failure
 
 
-def test_the_box_tells_that_the_packages_are_complete(tmp_path: Path) -> None:
+def test_packages_are_named_when_a_box_of_the_default_image_has_reported_them_complete(
+    tmp_path: Path,
+) -> None:
     packages = shared(tmp_path, arm())
     packages.note_box(arm(), complete=False, default=True)
     assert packages.names == ()
@@ -118,3 +122,65 @@ def test_the_box_tells_that_the_packages_are_complete(tmp_path: Path) -> None:
     assert packages.names == (), "the default image has another version of Python"
     packages.note_box(arm(), complete=True, default=True)
     assert packages.names == NAMES
+
+
+# Volumes of earlier lists of packages
+
+PRESENT = f"cp311-x86_64-{packages_digest()}"
+
+
+class EngineWithVolumes:
+    """Answers as an engine with these volumes: the time when each was made, and whether a container
+    uses it."""
+
+    def __init__(self, **volumes: tuple[str, bool]) -> None:
+        self.volumes_here = {f"nekro-box-packages-{key}": value for key, value in volumes.items()}
+        self.refuses = False
+
+    def volumes(self, filters: dict[str, object]) -> dict[str, object]:
+        if self.refuses:
+            raise docker.errors.APIError("403 Forbidden")
+        return {
+            "Volumes": [
+                {"Name": name, "CreatedAt": made}
+                for name, (made, used) in self.volumes_here.items()
+                if not (filters.get("dangling") and used)
+            ]
+            or None
+        }
+
+    def remove_volume(self, name: str) -> None:
+        del self.volumes_here[name]
+
+
+async def left(client: EngineWithVolumes) -> set[str]:
+    facts = DockerEngineInfo(
+        version="28", machine="x86_64", system="linux", remapped=False, memory=0, unbounded=()
+    )
+    await remove_old_volumes(DockerEngine(cast(APIClient, client), facts), packages_digest())
+    return {name.removeprefix("nekro-box-packages-") for name in client.volumes_here}
+
+
+async def test_a_volume_of_an_earlier_list_is_removed_when_the_new_one_is_there() -> None:
+    old, of_another_python = "cp311-x86_64-0123456789ab", "cp312-x86_64-0123456789ab"
+    newer, used = "cp311-x86_64-ba9876543210", "cp311-x86_64-aaaaaaaaaaaa"
+    volumes = {
+        old: ("2026-11-01T00:00:00Z", False),
+        of_another_python: ("2026-11-01T00:00:00Z", False),
+        newer: ("2026-11-03T00:00:00Z", False),
+        used: ("2026-11-01T00:00:00Z", True),
+        "by-somebody": ("2026-11-01T00:00:00Z", False),
+    }
+    without = EngineWithVolumes(**volumes)
+    assert await left(without) == {*volumes}, "the new list was not fetched yet"
+    present = EngineWithVolumes(**volumes, **{PRESENT: ("2026-11-02T01:00:00+01:00", False)})
+    assert await left(present) == {*volumes, PRESENT} - {old}
+    assert await left(EngineWithVolumes()) == set()
+
+
+async def test_if_the_engine_refuses_to_list_its_volumes_none_is_removed() -> None:
+    old = "cp311-x86_64-0123456789ab"
+    made = ("2026-11-01T00:00:00Z", False)
+    engine = EngineWithVolumes(**{old: made, PRESENT: made})
+    engine.refuses = True
+    assert await left(engine) == {old, PRESENT}

@@ -69,7 +69,7 @@ def test_packages_are_unpacked_and_compiled(tmp_path: Path) -> None:
         assert b".new" not in compiled.read_bytes(), "it must have the path that boxes see"
 
 
-def test_an_import_that_fails_is_told_and_nothing_is_shown(tmp_path: Path) -> None:
+def test_if_an_import_fails_this_is_reported_and_boxes_see_no_packages(tmp_path: Path) -> None:
     source = packages(
         tmp_path / "source", first="x = 1", second="import first\nraise OSError('no')"
     )
@@ -79,7 +79,9 @@ def test_an_import_that_fails_is_told_and_nothing_is_shown(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("lost", [512, 1024 * 20, 1])
-def test_an_archive_that_ends_early_is_told_and_nothing_is_shown(tmp_path: Path, lost: int) -> None:
+def test_if_the_archive_ends_early_this_is_reported_and_boxes_see_no_packages(
+    tmp_path: Path, lost: int
+) -> None:
     source = packages(tmp_path / "source", **{f"m{number}": "x = 1" for number in range(30)})
     archive = io.BytesIO()
     pack_packages(source, archive)

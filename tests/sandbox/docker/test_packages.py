@@ -12,10 +12,12 @@ import pytest
 from nekro_core.sandbox.box import Backend, Box, BoxSpec
 from nekro_core.sandbox.box_packages import packages_parent
 from nekro_core.sandbox.docker.backend import DockerBackend
+from nekro_core.sandbox.docker.container import packages_mount
 from nekro_core.sandbox.docker.engine import DockerEngine
 from nekro_core.sandbox.docker.images import GuestImage, ImageResolver
 from nekro_core.sandbox.docker.orphans import box_labels
 from nekro_core.sandbox.docker.package_filling import fill_volume
+from nekro_core.sandbox.docker.package_volumes import remove_old_volumes
 from nekro_core.sandbox.package_fetch import (
     NAMES,
     PLACE,
@@ -136,7 +138,7 @@ async def test_a_later_start_finds_the_packages_in_the_engine(
         assert (await play(box, "import numpy\nprint(numpy.arange(4).sum())")).output == "6\n"
 
 
-async def test_an_engine_can_be_told_to_have_no_packages(docker_host: str) -> None:
+async def test_a_setting_switches_the_packages_off(docker_host: str) -> None:
     async with anyio.create_task_group() as tasks:
         settings = SandboxSettings(docker_host=docker_host, packages=False)
         without = DockerBackend(settings, tasks)
@@ -246,7 +248,7 @@ def shown(to: tuple[DockerEngine, GuestImage]) -> set[str]:
         engine.client.remove_container(made["Id"], force=True)
 
 
-async def test_packages_that_do_not_work_are_not_shown(
+async def test_boxes_do_not_see_packages_that_do_not_work(
     filling: tuple[DockerEngine, GuestImage], tmp_path: Path
 ) -> None:
     broken = small_packages(
@@ -257,6 +259,36 @@ async def test_packages_that_do_not_work_are_not_shown(
     assert shown(filling) == set()
     await fill(filling, small_packages(tmp_path / "good"))
     assert shown(filling) == {*NAMES, "startup", ".complete"}
+
+
+async def test_a_volume_of_an_earlier_list_is_removed_unless_a_container_uses_it(
+    docker_host: str,
+) -> None:
+    engine = await DockerEngine.connect(docker_host)
+    client = engine.client
+    # No list of packages is for this Python, so no other test has these volumes.
+    old, used, present = (f"nekro-box-packages-cp20-x86_64-{each * 12}" for each in "abc")
+    try:
+        for volume in (old, used):
+            client.create_volume(volume)
+        image = await ImageResolver(engine, {}, box_labels("")).choose("python")
+        mount = packages_mount(used, read_only=True)
+        made = client.create_container_from_config(  # type: ignore[no-untyped-call]
+            {"Image": image.image_id, "Cmd": ["true"], "HostConfig": {"Mounts": [mount]}}
+        )
+        client.create_volume(present)
+        try:
+            assert await remove_old_volumes(engine, "c" * 12) == 1
+            here = {each["Name"] for each in client.volumes()["Volumes"]}
+            assert here >= {used, present}
+            assert old not in here
+        finally:
+            client.remove_container(made["Id"], force=True)
+        assert await remove_old_volumes(engine, "c" * 12) == 1
+        assert used not in {each["Name"] for each in client.volumes()["Volumes"]}
+    finally:
+        client.remove_volume(present, force=True)
+        engine.close()
 
 
 async def test_two_bots_fill_a_volume_one_after_the_other(

@@ -74,6 +74,32 @@ async def test_rules_of_a_chat_take_effect_as_soon_as_they_are_written(tmp_path:
         assert (await admin.shown()).tables == ()
 
 
+async def test_rules_of_one_box_leave_the_settings_to_the_other_boxes(tmp_path: Path) -> None:
+    async with administered(tmp_path, "a.example") as (admin, egress):
+        await admin.put(EgressTable(owner=CHAT, box="build", allow=("b.example",)))
+        await admin.put(EgressTable(owner=CHAT, box="test"))
+        assert may(egress, CHAT, "b.example:443", "build")
+        assert not may(egress, CHAT, "a.example:443", "build")
+        assert may(egress, CHAT, "a.example:443")
+        await admin.remove(CHAT, "test")
+        assert (await admin.shown()).tables == (
+            EgressTable(owner=CHAT, box="build", allow=("b.example",)),
+        )
+        await admin.remove(CHAT, "build")
+        assert (await admin.shown()).tables == ()
+        assert may(egress, CHAT, "a.example:443", "build")
+        assert CHAT not in (tmp_path / "egress.toml").read_text("utf-8")
+
+
+async def test_removing_the_rules_of_a_box_keeps_those_of_its_owner(tmp_path: Path) -> None:
+    async with administered(tmp_path, "a.example") as (admin, egress):
+        await admin.put(EgressTable(owner=CHAT))
+        await admin.put(EgressTable(owner=CHAT, box="build", allow=("b.example",)))
+        await admin.remove(CHAT, "build")
+        assert (await admin.shown()).tables == (EgressTable(owner=CHAT),)
+        assert not may(egress, CHAT, "a.example:443", "build")
+
+
 async def test_the_operators_comments_are_kept(tmp_path: Path) -> None:
     (tmp_path / "egress.toml").write_text(
         '# my rules\n[mio]\nallow = ["x.example"]  # for her\n', "utf-8"
@@ -163,7 +189,7 @@ async def test_refused_destinations_are_counted_for_each_owner(tmp_path: Path) -
         assert admin.refusals.newest() == refused
 
 
-def test_a_loop_in_a_box_does_not_fill_the_memory() -> None:
+def test_the_number_of_kept_refusals_and_the_length_of_each_are_limited() -> None:
     times = iter(range(1_000_000))
     refusals = EgressRefusals(lambda: float(next(times)))
     for number in range(3000):

@@ -152,7 +152,9 @@ async def test_a_refused_box_and_the_operator_get_the_reason(
     assert len(caplog.records) < 110, "a loop must not fill the log"
 
 
-async def test_followed_rules_take_effect_after_a_change(out: World) -> None:
+async def test_egress_that_follows_a_source_of_changes_applies_new_rules_after_a_change(
+    out: World,
+) -> None:
     changes = iter([False, True])
     out.egress.follow(lambda: next(changes, False), every_s=0.01)
     out.allowed.clear()

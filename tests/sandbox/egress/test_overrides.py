@@ -35,6 +35,24 @@ def test_only_the_most_specific_rules_apply() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "others_have_the_settings"),
+    [
+        ("[group_1.boxes.build]\nallow = []", True),
+        ("[group_1]\n[group_1.boxes.build]\nallow = []", True),
+        ("[group_1]\nallow = []\n[group_1.boxes.build]\nallow = []", False),
+        ("[group_1]\nprivate = []\n[group_1.boxes.build]\nallow = []", False),
+        ("[group_1]", False),
+    ],
+)
+def test_rules_of_one_box_change_nothing_for_the_other_boxes_of_its_owner(
+    text: str, others_have_the_settings: bool
+) -> None:
+    read = EgressOverrides.parse(text, DEFAULT)
+    assert may(read.rules("group_1", "default"), "index.example:443") is others_have_the_settings
+    assert not may(read.rules("group_1", "build"), "index.example:443")
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("[a", "Expected"),

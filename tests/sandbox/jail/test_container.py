@@ -38,7 +38,9 @@ def machine(
     return folder
 
 
-def test_a_container_with_the_usual_settings(tmp_path: Path) -> None:
+def test_the_usual_settings_of_a_container_are_named_with_the_options_that_change_them(
+    tmp_path: Path,
+) -> None:
     found = ContainerLimits.find(machine(tmp_path))
     assert found is not None
     assert found.describe() == (
@@ -54,7 +56,7 @@ def test_a_container_with_the_usual_settings(tmp_path: Path) -> None:
     assert options in find_remedy("bwrap: Failed to make / slave: Permission denied", found)
 
 
-def test_only_what_still_forbids_boxes_is_named(tmp_path: Path) -> None:
+def test_the_remedy_names_only_the_options_that_the_container_lacks(tmp_path: Path) -> None:
     found = ContainerLimits.find(machine(tmp_path, apparmor="unconfined\n", seccomp="0"))
     assert found is not None
     remedy = find_remedy(REFUSED, found)

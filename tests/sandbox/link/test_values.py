@@ -127,7 +127,9 @@ def test_the_error_names_the_type_of_a_value_that_cannot_be_pickled() -> None:
         dump(n for n in ())
 
 
-def test_an_object_of_a_class_that_guests_cannot_import_becomes_a_view() -> None:
+def test_an_object_of_a_class_that_guests_cannot_import_is_sent_as_a_view_of_its_attributes() -> (
+    None
+):
     assert b"make_view" in dump(GuestCall(name="x", args=(), kwargs={}))
 
 

@@ -1,5 +1,5 @@
-"""Workers answer calls. Each of their jobs runs in its own context, and can be cancelled without
-the others."""
+"""The tasks of a `WorkerPool` run jobs, which answer the calls of code in boxes. Each job runs in
+its own context, and can be cancelled without the others."""
 
 from collections.abc import AsyncIterator
 from contextvars import ContextVar, copy_context

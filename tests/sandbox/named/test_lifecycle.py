@@ -4,6 +4,7 @@ clock.
 The boxes are in memory here. `tests/sandbox/tools` tests real boxes.
 """
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -213,7 +214,7 @@ async def test_with_too_many_running_boxes_the_one_unused_longest_sleeps(tmp_pat
     assert await world.read("b") == "b"
 
 
-async def test_when_boxes_use_too_much_memory_the_one_unused_longest_sleeps(
+async def test_when_boxes_use_too_much_memory_all_that_must_go_sleep_but_not_one_in_use(
     world: World,
 ) -> None:
     for name in ("a", "b", "c"):
@@ -277,7 +278,9 @@ async def test_a_write_while_the_box_falls_asleep_is_not_lost(world: World) -> N
     assert await world.read() == "tea"
 
 
-async def test_an_unnoticed_death_of_a_box_is_reported_to_the_next_use(world: World) -> None:
+async def test_if_the_next_use_is_the_first_to_notice_a_boxs_death_it_is_told_of_it(
+    world: World,
+) -> None:
     await world.write("milk")
     await world.lin.save()
     await world.write("lost")
@@ -290,7 +293,9 @@ async def test_an_unnoticed_death_of_a_box_is_reported_to_the_next_use(world: Wo
     assert await world.read() == "milk"
 
 
-async def test_a_death_during_a_call_is_reported_to_that_call_only(world: World) -> None:
+async def test_a_boxs_death_during_a_call_is_an_error_of_that_call_and_not_told_to_later_uses(
+    world: World,
+) -> None:
     await world.write("milk")
     await world.lin.save()
 
@@ -306,7 +311,7 @@ async def test_a_death_during_a_call_is_reported_to_that_call_only(world: World)
     assert await world.read() == "milk"
 
 
-async def test_a_death_that_the_keeper_notices_is_reported_to_the_next_use(world: World) -> None:
+async def test_the_death_of_an_idle_box_is_reported_to_the_next_use(world: World) -> None:
     await world.write("milk")
     await world.keeper.look()
     world.source.made[0].alive = False
@@ -317,7 +322,7 @@ async def test_a_death_that_the_keeper_notices_is_reported_to_the_next_use(world
     assert await world.read() == "milk"
 
 
-async def test_a_long_sleeping_box_leaves_memory_and_is_found_again(world: World) -> None:
+async def test_a_box_that_sleeps_long_is_removed_from_memory_and_found_again(world: World) -> None:
     await world.write("milk", "shown")
     await world.write("tea")
     shown = await world.lin.find("shown")
@@ -353,7 +358,9 @@ async def test_destroying_ends_calls_and_frees_the_name(world: World) -> None:
     assert world.source.living[0].files == {}
 
 
-async def test_destroying_a_box_that_starts_leaves_nothing_alive(world: World) -> None:
+async def test_a_box_that_is_destroyed_during_its_start_is_replaced_for_the_waiting_caller(
+    world: World,
+) -> None:
     world.source.pause_s = 0.01
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(world.write, "milk", "x")
@@ -403,6 +410,23 @@ async def test_boxes_are_kept_after_the_end_of_the_process(world: World) -> None
     assert not await world.lin.create("x", image="node:22", sleep_after_s=60)
     await world.pass_time(60)
     assert await world.listed() == [("default", "python", True), ("x", "node:22", False)]
+
+
+async def test_a_box_that_saves_too_slowly_at_the_end_does_not_cost_the_files_of_others(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("a", "slow", "c"):
+        await world.write("milk", name)
+    world.source.made[1].hold = anyio.Event()
+    with caplog.at_level(logging.ERROR):
+        await world.keeper.aclose()
+    assert world.source.living == []
+    assert [each.getMessage() for each in caplog.records] == [
+        "the last changes of the files of slow (lin) are lost: saving took over 2 s"
+    ]
+    world.begin()
+    assert await world.read("a") == "milk"
+    assert await world.read("c") == "milk"
 
 
 async def test_a_changed_box_is_saved_after_a_short_time_and_an_unchanged_one_is_not(

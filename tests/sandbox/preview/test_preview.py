@@ -77,7 +77,7 @@ async def test_the_page_for_a_sleeping_box_is_in_the_visitors_language(here: Wor
     assert here.box.connections == 0, "a visit must not wake the box"
 
 
-async def test_each_box_and_port_has_its_own_name(here: World) -> None:
+async def test_the_preview_of_each_box_and_port_has_its_own_host_name(here: World) -> None:
     other = LoopbackBox()
     names = {here.name(8000), here.name(8001), here.preview.open(other, 8000)}
     assert len(names) == 3
@@ -88,7 +88,9 @@ async def test_each_box_and_port_has_its_own_name(here: World) -> None:
         assert status(await here.get(here.name(8000))) == 200
 
 
-async def test_a_body_and_an_answer_are_sent_at_the_same_time(here: World) -> None:
+async def test_the_body_of_a_request_and_its_answer_are_carried_at_the_same_time(
+    here: World,
+) -> None:
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -130,7 +132,7 @@ async def test_one_connection_carries_several_requests(here: World) -> None:
     assert [path for _, path in here.bot.seen] == ["/bot"]
 
 
-async def test_a_body_waits_until_the_server_says_continue(here: World) -> None:
+async def test_the_body_of_a_request_waits_until_the_server_says_continue(here: World) -> None:
     async def picky(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         assert b"expect: 100-continue" in head.lower()

@@ -58,7 +58,7 @@ async def here(anyio_backend: str) -> AsyncIterator[World]:
         ("[{token}.preview.localhost]", 400),
     ],
 )
-async def test_a_host_that_looks_like_a_preview_never_reaches_the_bot(
+async def test_a_request_whose_host_looks_like_a_preview_never_reaches_the_bot(
     here: World, host: str, expected: int
 ) -> None:
     name = here.name()
@@ -84,7 +84,9 @@ async def test_a_host_that_looks_like_a_preview_never_reaches_the_bot(
         "",
     ],
 )
-async def test_the_bots_names_never_reach_a_box(here: World, host: str) -> None:
+async def test_a_request_for_a_host_name_of_the_bot_never_reaches_a_box(
+    here: World, host: str
+) -> None:
     connections = here.box.connections
     answer = await here.get(host)
     assert answer.endswith(b"the bot")
@@ -359,7 +361,7 @@ def test_addresses_use_the_proxys_domain_scheme_and_port() -> None:
 
 
 @given(st.lists(st.binary(max_size=60), max_size=3))
-def test_no_host_below_the_preview_domain_reaches_the_bot(hosts: list[bytes]) -> None:
+def test_no_request_for_a_host_below_the_preview_domain_reaches_the_bot(hosts: list[bytes]) -> None:
     preview = PreviewRegistry(PreviewSettings(), 8080)
     for spelled in (b"preview.localhost", b"PREVIEW.localhost"):
         scope = {"headers": [(b"host", host + b"." + spelled + host) for host in hosts]}
