@@ -1,6 +1,6 @@
 """Implements `Host`, the adapters' interface to the bot, and decides which messages are stored."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from nekro_core.app.message_io import MessageIO
 from nekro_core.chat import Author, ChatKey, ChatMessage, Record, Segments
 from nekro_core.delivery.account_settings import AccountSettingsFiles, AccountSettingsStore
 from nekro_core.delivery.accounts import AccountDirectory
+from nekro_core.delivery.clean import clean_text
 from nekro_core.delivery.media_contract import MediaKeeper, MediaLinker
 from nekro_core.plugins.commands.router import CommandRouter
 from nekro_core.policy import ChatState
@@ -61,7 +62,10 @@ class AdapterHost:
         self.links: MediaLinker = message_io.links
         self.account_files = AccountSettingsFiles(data_dir, documents)
         self.account_settings: AccountSettingsStore = self.account_files
-        self.instance_of = accounts.instance_of
+        self.account_used: Callable[[str, str, str], None] = lambda _adapter, _account, _place: None
+        """Called with the adapter, the account and the instance whenever an adapter uses an
+        account."""
+        self._accounts = accounts
         self.receive_request = message_io.requests.receive
         self.online = message_io.outbox.retry_now
         self.admission: Admission | None = None
@@ -83,6 +87,12 @@ class AdapterHost:
         if record is not None and record.author is not Author.BOT:
             adapter = self._store.accounts.adapter_of(record.chat_key.instance)
             self._metrics.messages.add(adapter, "in")
+
+    async def instance_of(self, adapter: str, account: str) -> str:
+        """See `Host.instance_of`."""
+        instance = await self._accounts.instance_of(adapter, account)
+        self.account_used(adapter, account, instance)
+        return instance
 
     async def recall(self, chat_key: ChatKey, message_id: str) -> None:
         """See `Host.recall`."""
@@ -108,6 +118,10 @@ class AdapterHost:
         if after:
             return await self._store.messages.after(chat_key, after, limit)
         return await self._store.messages.newest(chat_key, limit)
+
+    async def name_chat(self, chat_key: ChatKey, name: str) -> None:
+        """See `Host.name_chat`."""
+        self._store.chats.rename(chat_key, clean_text(name)[:255])
 
     async def newest_times(self, instance: str) -> Mapping[ChatKey, float]:
         """See `Host.newest_times`."""

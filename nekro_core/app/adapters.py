@@ -99,7 +99,7 @@ async def erase_from_adapters(
     items were deleted or changed.
 
     If the erasers of some adapters fail, the other erasers are still called. Then `AdapterBroken`
-    is raised for those that failed.
+    is raised for those that failed, and for adapters whose manifest cannot be read.
     """
     find = partial(AdapterDirectory.find, data_dir, installed=True)
     adapters = await anyio.to_thread.run_sync(find)

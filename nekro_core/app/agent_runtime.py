@@ -15,6 +15,7 @@ from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import Eraser, PersonErasure
 from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
 from nekro_core.agent.erasure.marks import ErasureMarks
+from nekro_core.agent.erasure.shared_erasure import SharedErasure
 from nekro_core.agent.participation.upgrade import keep_participation
 from nekro_core.agent.prompt.captions import PictureCaptions
 from nekro_core.agent.prompt.discovery import ToolDiscovery
@@ -26,7 +27,7 @@ from nekro_core.agent.turn.file_looks import FileLooks
 from nekro_core.agent.turn.notices import NoticeSender
 from nekro_core.app.adapter_host import Admission
 from nekro_core.app.boxes import BoxServices
-from nekro_core.app.erasure import personal_data
+from nekro_core.app.erasure import from_overrides, personal_data
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.memory import PromptMemory
 from nekro_core.app.message_io import MessageIO
@@ -165,7 +166,11 @@ class AgentRuntime:
                 activity=message_io.activity,
                 plugins=extensions.plugins,
                 boxes=boxes.of_chats,
-                pictures=PromptPictures(message_io.converter, longer_side=prompt.image_pixels),
+                pictures=PromptPictures(
+                    message_io.converter,
+                    longer_side=prompt.image_pixels,
+                    bring=message_io.media.bring,
+                ),
                 settings=settings.nekro_agent,
                 trigger=settings.nekro_trigger,
                 policies=policies,
@@ -201,19 +206,16 @@ class AgentRuntime:
                 timers=message_io.timers,
                 media=message_io.media,
                 data=data,
-                erasers=(
-                    *shared_marks,
-                    *personal_data(
-                        data,
-                        vectors=extensions.vectors,
-                        older=older,
-                        conduct=policy_file,
-                        logs=logs,
-                        memory=message_io.memory,
-                        requests=message_io.requests,
-                        announcements=message_io.announcements,
-                    ),
+                erasers=personal_data(
+                    data,
+                    vectors=extensions.vectors,
+                    older=older,
+                    logs=logs,
+                    memory=message_io.memory,
+                    requests=message_io.requests,
+                    announcements=message_io.announcements,
                 ),
+                shared_erasers=(*shared_marks, partial(from_overrides, policy_file)),
             )
             command_actions = ActionsInForce()
             commands = CommandServices(
@@ -232,10 +234,15 @@ class AgentRuntime:
             sessions = await stack.enter_async_context(
                 Sessions(services, commands, turn_model, erasure)
             )
+            message_io.store.changes.listen(ChangeTopic.ERASED, sessions.forget_erased)
             older.reset = sessions.reset
             older.code_runner = ChatCodeRunner(services)
             tasks = await stack.enter_async_context(background_tasks())
             tasks.start_soon(personas.follow, name="a look at the personas")
+            if settings.nekro_store.node:
+                others = SharedErasure(message_io.store, sessions.erase_here)
+                erasure.elsewhere = others.erase_elsewhere
+                tasks.start_soon(others.live, name="erasures that other processes ask for")
             admission = Admission(policies, router, erasure)
             yield cls(
                 services=services,

@@ -1,7 +1,7 @@
 """Builds the `AlertWatch`, which runs checks and tells operators in chats and by webhook what is
 wrong."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from nekro_core.app.agent_runtime import AgentRuntime
@@ -19,9 +19,11 @@ from nekro_core.operator.alerts.checks import (
     BudgetCheck,
     DiskCheck,
     KeyCheck,
-    UnknownSendsCheck,
+    given_up_check,
+    unknown_sends_check,
 )
 from nekro_core.operator.alerts.crashes import CrashCount
+from nekro_core.operator.alerts.reports import AlertReports
 from nekro_core.operator.alerts.targets import ChatTarget, WebhookTarget, alert_text
 from nekro_core.operator.alerts.watch import AlertTarget, AlertWatch
 from nekro_core.operator.health import Finding
@@ -38,17 +40,29 @@ async def open_alerts(
     crashes: CrashCount,
     adapters: Callable[[], Mapping[str, Adapter]],
     problems: Callable[[], Mapping[str, str]],
+    served: Callable[[], Collection[str]],
+    process: str,
+    leads: Callable[[], bool],
     wall: Callable[[], float],
-) -> AlertWatch:
+) -> tuple[AlertWatch, AlertReports | None]:
     """Build the watch, and read the alerts that an earlier process stored and that are not over.
-    Raises `StoreError`."""
+    ``process`` is the name of this process in a cluster; empty if the bot is one process. In a
+    cluster, also return the `AlertReports`, through which each process stores what its checks have
+    found. The process for which ``leads`` returns True reads them, and tells all alerts. ``served``
+    returns the instances of the accounts through which this process lets workers send. Raises
+    `StoreError`."""
     alerts, catalogue = settings.nekro_alerts, Catalogue.load()
+    reports: AlertReports | None = None
 
     def words(alert: Alert) -> str:
         return alert_text(alert, catalogue, settings.nekro_agent.language)
 
     def problem(chat_key: ChatKey) -> str:
-        return account_problem(chat_key, message_io.store.accounts, adapters())
+        if reports is None:
+            return account_problem(chat_key, message_io.store.accounts, adapters())
+        if chat_key.instance in reports.reachable:
+            return ""
+        return f"no gateway is connected to the account {chat_key.instance}"
 
     def targets() -> Sequence[AlertTarget]:
         found: list[AlertTarget] = [
@@ -63,13 +77,21 @@ async def open_alerts(
         AlertKind.CRASH: crashes.check,
         AlertKind.ACCOUNT: AccountCheck(adapters, problems, alerts, wall).check,
         AlertKind.KEY: KeyCheck(lambda: runtime.models.chains.breakers).check,
-        AlertKind.BUDGET: BudgetCheck(runtime.services, background, alerts).check,
         AlertKind.DISK: DiskCheck(data, alerts).check,
-        AlertKind.UNKNOWN: UnknownSendsCheck(message_io.store.condition, alerts, wall).check,
     }
-    book = AlertBook(message_io.store.waiting)
+    rows = message_io.store.waiting
+    if process:
+        reports = AlertReports(rows, process, checks, alerts, wall, served)
+        checks = {kind: reports.check(kind) for kind in checks}
+    shared: dict[AlertKind, Check] = {
+        AlertKind.BUDGET: BudgetCheck(runtime.services, background, alerts).check,
+        AlertKind.UNKNOWN: unknown_sends_check(message_io.store.condition, alerts, wall).check,
+        AlertKind.GIVEN_UP: given_up_check(message_io.store.condition, alerts, wall).check,
+    }
+    book = AlertBook(rows)
     await book.load()
-    return AlertWatch(book, checks, targets, alerts, wall)
+    watch = AlertWatch(book, checks | shared, targets, alerts, wall, leads)
+    return watch, reports
 
 
 def account_problem(

@@ -17,6 +17,7 @@ import anyio
 from anyio.abc import TaskGroup
 from loguru import logger
 
+from nekro_core.agent.turn.tool_service import AgentToolService
 from nekro_core.app.adapter_host import AdapterHost
 from nekro_core.app.agent_runtime import AgentRuntime
 from nekro_core.app.alerts import alert_findings, open_alerts
@@ -27,15 +28,18 @@ from nekro_core.app.memory import QuickModel
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.models import ModelSources
 from nekro_core.app.monitoring import MonitoredBot, Monitoring
+from nekro_core.app.object_files import object_files_of
 from nekro_core.app.operator_areas import open_operator
 from nekro_core.app.operator_host import operator_host
 from nekro_core.app.operator_settings import RunningSettingsBook
 from nekro_core.app.platform_control import PlatformControl
+from nekro_core.app.process_role import WHOLE, ProcessRole
 from nekro_core.app.restored_people import finish_at_start
 from nekro_core.app.running_settings import RunningSettings
 from nekro_core.app.settings import Settings, adapter_settings
 from nekro_core.app.settings_editor import SettingsEditor
 from nekro_core.app.settings_sources import SettingsError
+from nekro_core.app.shared_files import BoxSharing
 from nekro_core.app.tracing import open_tracing
 from nekro_core.backup.make import BackupSource, env_files
 from nekro_core.backup.service import BackupService
@@ -58,16 +62,21 @@ from nekro_core.llm.roles import ModelRole
 from nekro_core.llm.settings import LLMSettings
 from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.operator.alerts.crashes import CrashCount
+from nekro_core.operator.alerts.reports import AlertReports
 from nekro_core.operator.alerts.watch import AlertWatch
 from nekro_core.operator.chat_commands import ChatCommandActions
 from nekro_core.operator.contract import OperatorHost
+from nekro_core.operator.live_tools import LiveTools
+from nekro_core.operator.live_turns import LiveTurns
 from nekro_core.operator.operator import Operator
 from nekro_core.plugins.host.file_moves import recover_interrupted_move
 from nekro_core.plugins.host.isolation.blocked_loop import watch_event_loop
 from nekro_core.plugins.host.registry import PluginRegistry
+from nekro_core.plugins.tasks.runner import TaskRunner
 from nekro_core.policy.ban_list import BanList
 from nekro_core.sandbox.preview import PreviewRegistry
 from nekro_core.store import DataFolderLock
+from nekro_core.store.ownership import ChatScope
 from nekro_core.system.asgi import WebApplication
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.logs.book import LogBook
@@ -111,6 +120,11 @@ class App:
         platforms: PlatformControl,
         settings: RunningSettings,
         alerts: AlertWatch,
+        alert_reports: AlertReports | None,
+        message_io: MessageIO,
+        plugin_tasks: TaskRunner,
+        turns: LiveTurns,
+        tools: LiveTools,
     ) -> None:
         self.host = host
         self.platforms = platforms
@@ -134,8 +148,22 @@ class App:
         self._runtime = runtime
         self._adapters = adapters
         self._timers = timers
+        self.message_io = message_io
+        """The store, the inbox, the outbox and their companions."""
+        self.plugin_tasks = plugin_tasks
+        """Runs the background tasks of plugins."""
+        self.turns = turns
+        """Knows in which chats turns run."""
+        self.tools = tools
+        """Calls tools for other programs."""
+        self.account_problems: dict[str, str] = {}
+        """For each account of this process that cannot be used: the adapter and the account as a
+        text for people, and the reason. A gateway adds an account that another gateway uses."""
+        self.served_accounts: set[str] = set()
+        """The instances of the accounts through which a gateway lets workers send."""
         self._boxes = boxes
         self.alerts = alerts
+        self._alert_reports = alert_reports
         """Tells operators what is wrong."""
         self._started: list[Adapter] = []
         self._builtin: set[str] = set()
@@ -156,6 +184,7 @@ class App:
         logs: LogBook | None = None,
         named_platforms: Sequence[str] | None = None,
         restart: Callable[[], None] | None = None,
+        role: ProcessRole = WHOLE,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> AsyncIterator[Self]:
@@ -167,9 +196,9 @@ class App:
         the progress of downloads. ``preview`` makes the web servers that run in boxes reachable for
         people; without it, these servers cannot be reached. ``logs`` has the log lines of the
         process, which operators can read. ``restart`` begins a restart of the bot; without it,
-        operators cannot restart the bot. Raises `DataFolderInUse`, `StoreError` and
-        `SettingsError`. If such an error is raised, all objects that were already built are closed
-        first.
+        operators cannot restart the bot. ``role`` says what this process does of the bot's work.
+        Raises `DataFolderInUse`, `StoreError` and `SettingsError`. If such an error is raised, all
+        objects that were already built are closed first.
         """
         data = settings.nekro_data_dir.absolute()
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -182,23 +211,48 @@ class App:
             recover_interrupted_move(data)
             message_io = await stack.enter_async_context(
                 MessageIO.open(
-                    settings, data, configuration, clock=clock, wall=wall, telemetry=telemetry
+                    settings,
+                    data,
+                    configuration,
+                    clock=clock,
+                    wall=wall,
+                    telemetry=telemetry,
+                    chats=role.chats,
+                    objects=role.objects,
                 )
             )
             crashes = await stack.enter_async_context(
-                CrashCount.open(message_io.store.waiting, settings.nekro_alerts, wall)
+                CrashCount.open(message_io.store.waiting, settings.nekro_alerts, wall, role.process)
             )
             documents = await stack.enter_async_context(
-                open_documents(settings.nekro_documents, data, message_io.store.documents)
+                open_documents(
+                    settings.nekro_documents,
+                    data,
+                    message_io.store.documents,
+                    own_accounts=role.own_accounts,
+                )
             )
             accounts = await stack.enter_async_context(AccountDirectory(message_io.store, data))
             host = AdapterHost(
-                message_io, accounts, data_dir=data, settings=configuration, documents=documents
+                message_io,
+                accounts,
+                data_dir=data,
+                settings=configuration,
+                documents=None if role.own_accounts else documents,
             )
             watched = settings.nekro_plugin
             stack.enter_context(watch_event_loop(watched.blocks_s, watched.breaks_s))
             boxes = await stack.enter_async_context(
-                BoxServices.open(settings, data, preview=preview, clock=clock, telemetry=telemetry)
+                BoxServices.open(
+                    settings,
+                    data,
+                    preview=preview,
+                    clock=clock,
+                    telemetry=telemetry,
+                    runs_code=role.runs_code,
+                    sharing=BoxSharing(message_io.store, role.objects),
+                    bring=message_io.media.bring,
+                )
             )
             make_model = partial(_make_model, data, report)
             own_model = ReplaceableModel(
@@ -230,6 +284,8 @@ class App:
                     boxes=boxes,
                     model=CurrentModel(lambda: chains.model(ModelRole.CHAT) or own_model),
                     roles=roles,
+                    objects=role.objects,
+                    node=role.process,
                     wall=wall,
                 )
             )
@@ -253,10 +309,15 @@ class App:
             host.admission = runtime.admission
             site = _make_site(message_io, data, configuration, wall)
             source = BackupSource(
-                data=data, database_url=settings.database_url, settings=env_files(Path())
+                data=data,
+                database_url=settings.database_url,
+                settings=env_files(Path()),
+                objects=object_files_of(message_io.store, role.objects, data),
             )
             backups = await stack.enter_async_context(
-                BackupService.open(source, settings.nekro_backup, wall=wall)
+                BackupService.open(
+                    source, settings.nekro_backup, wall=wall, keeps_schedule=role.leads
+                )
             )
             named = settings.nekro_platforms if named_platforms is None else named_platforms
             running = RunningSettings(settings, named)
@@ -266,7 +327,7 @@ class App:
             editor = (
                 SettingsEditor(settings.sources.folder, documents) if settings.were_read else None
             )
-            alerts = await open_alerts(
+            alerts, reports = await open_alerts(
                 settings,
                 data,
                 message_io=message_io,
@@ -275,8 +336,12 @@ class App:
                 crashes=crashes,
                 adapters=lambda: app.started_adapters(),  # noqa: PLW0108 - `app` is made below
                 problems=lambda: app.adapter_problems(),  # noqa: PLW0108 - as above
+                served=lambda: app.served_accounts,
+                process="" if role.alone else role.process,
+                leads=role.leads,
                 wall=wall,
             )
+            turns, tools = _live_parts(runtime)
             operations = await stack.enter_async_context(
                 open_operator(
                     settings,
@@ -292,6 +357,7 @@ class App:
                     bans=BanList(runtime.services.policies.conduct),
                     boxes=boxes,
                     documents=documents,
+                    turns=turns,
                     alerts=lambda: alert_findings(alerts, settings),
                     wall=wall,
                 )
@@ -312,7 +378,7 @@ class App:
             runtime.command_actions.now = ChatCommandActions(operations.chats, operations.erasure)
             app = cls(
                 host=host,
-                operator=operator_host(message_io, extensions, runtime, site),
+                operator=operator_host(message_io, extensions, site=site, turns=turns, tools=tools),
                 site=site,
                 tasks=tasks,
                 operations=operations,
@@ -327,6 +393,11 @@ class App:
                 platforms=platforms,
                 settings=running,
                 alerts=alerts,
+                alert_reports=reports,
+                message_io=message_io,
+                plugin_tasks=extensions.tasks,
+                turns=turns,
+                tools=tools,
             )
             stack.push_async_callback(app.close_adapters)
             site.monitor = Monitoring(
@@ -364,22 +435,52 @@ class App:
         Before the adapters are started, everything that the first answer needs is prepared, because
         a platform delivers missed messages as soon as its adapter is connected.
         """
+        await self.finish_restore()
+        await self.prepare_answers()
+        await self._runtime.start()
+        await self.start_adapters()
+        self._timers.start()
+        self.start_watching()
+
+    async def hand_over_boxes(self, chats: ChatScope) -> None:
+        """Save and end the boxes of chats of which another process takes care from now on."""
+        await self._boxes.of_chats.hand_over(chats)
+
+    @property
+    def boxes_running(self) -> int:
+        """The number of boxes of chats that run in this process."""
+        return self._boxes.of_chats.warm
+
+    async def finish_restore(self) -> None:
+        """Finish what a restored backup needs: erase people again who were erased after the backup
+        was made."""
         runtime = self._runtime
         await finish_at_start(self._data, runtime.erasure, runtime.sessions, self.plugins)
+
+    async def prepare_answers(self) -> None:
+        """Prepare everything that the first answer needs: the model and a box."""
         await self._runtime.sessions.prepare()
         with anyio.move_on_after(_BOXES_S):
             await self._boxes.settled()
-        await self._runtime.start()
+
+    async def start_adapters(self) -> None:
+        """Start the adapters that were added."""
         for adapter in [*self._adapters.values()]:  # a copy: a plugin may add an adapter meanwhile
             self._started.append(adapter)
             if adapter.name in self._builtin:
                 await adapter.start()
             elif problem := await _start(adapter):
                 self._failed[adapter.name] = problem
+
+    def start_watching(self, *, alerts: bool = True) -> None:
+        """Start what watches over the running process: pages, ``alerts`` for operators, the lag of
+        the event loop. From now on, the process is ready."""
         self.site.start(self._tasks)
-        self._timers.start()
-        self._tasks.start_soon(self.alerts.live, name="alerts for operators")
-        lag = runtime.services.telemetry.metrics.loop_lag
+        if alerts:
+            self._tasks.start_soon(self.alerts.live, name="alerts for operators")
+        if self._alert_reports is not None:
+            self._tasks.start_soon(self._alert_reports.live, name="what this process has found")
+        lag = self._runtime.services.telemetry.metrics.loop_lag
         self._tasks.start_soon(measure_loop_lag, lag, name="lag of the event loop")
         self.running = True
 
@@ -389,7 +490,7 @@ class App:
 
     def adapter_problems(self) -> Mapping[str, str]:
         """Return why adapters that should run do not run, by their names."""
-        return {**self._failed, **self.platforms.problems}
+        return {**self._failed, **self.platforms.problems, **self.account_problems}
 
     async def launch(self, adapter: Adapter) -> None:
         """Add an adapter and start it while the bot runs. If the adapter cannot start, it is
@@ -429,6 +530,13 @@ class App:
     def adapters(self) -> Mapping[str, Adapter]:
         """Return the adapters that were added, by name."""
         return self._adapters
+
+
+def _live_parts(runtime: AgentRuntime) -> tuple[LiveTurns, LiveTools]:
+    """Return the objects through which the console and the HTTP API use running turns and tools."""
+    services = runtime.services
+    turns = LiveTurns(runtime.sessions, services.policies)
+    return turns, LiveTools(AgentToolService(services))
 
 
 async def _close(adapter: Adapter) -> None:

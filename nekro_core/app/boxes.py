@@ -8,9 +8,11 @@ from typing import Self
 
 from loguru import logger
 
-from nekro_core.agent.turn.boxes import ChatBoxes
+from nekro_core.agent.turn.boxes import ChatBoxes, is_here
 from nekro_core.app.settings import Settings
+from nekro_core.app.shared_files import BoxSharing
 from nekro_core.plugins.authoring.chat_network import ChatNetwork
+from nekro_core.sandbox.box import BackendUnavailable, Box
 from nekro_core.sandbox.egress import Egress, EgressLimits, box_environment
 from nekro_core.sandbox.egress.admin import EgressAdmin, EgressTable
 from nekro_core.sandbox.egress.egress import DefaultEgressSource
@@ -24,6 +26,23 @@ CODE_BOX = "default"
 
 NETWORK_RULES = "egress.toml"
 """The file in the data folder that has the network rules of single chats and boxes."""
+
+
+class NoBoxSupply:
+    """Stands in for a `BoxSupply` in a process that runs no code."""
+
+    unavailable = "this process runs no code: the workers of the cluster do"
+    pool_bytes = 0
+    ready = 0
+    crowded = False
+    packages: tuple[str, ...] = ()
+
+    async def settled(self) -> None:
+        """Return at once: there is nothing to wait for."""
+
+    async def take(self, image: str = "") -> Box:  # noqa: ARG002 - of the protocol `BoxSource`
+        """Raise `BackendUnavailable`."""
+        raise BackendUnavailable(self.unavailable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,20 +72,28 @@ class BoxServices:
         preview: PreviewRegistry | None,
         clock: Callable[[], float],
         telemetry: Telemetry | None = None,
+        runs_code: bool = True,
+        sharing: BoxSharing | None = None,
+        bring: Callable[[str], Awaitable[None]] | None = None,
     ) -> AsyncIterator[Self]:
         """Open the services. If this machine cannot make boxes, this is logged and the bot runs
-        without them."""
+        without them. Without ``runs_code`` no boxes are made, because other processes run the
+        code. ``sharing`` shares the files of boxes with other processes, and ``bring`` copies the
+        media that they have received."""
+        sharing = sharing or BoxSharing(None, None)
         sandbox = settings.nekro_sandbox
         async with AsyncExitStack() as stack:
-            supply = await stack.enter_async_context(
-                BoxSupply.open(
-                    sandbox,
-                    clock=clock,
-                    report=_say_no_boxes,
-                    owner=installation_id(data),
-                    fetch_packages=sandbox.packages,
+            supply: BoxSupply | NoBoxSupply = NoBoxSupply()
+            if runs_code:
+                supply = await stack.enter_async_context(
+                    BoxSupply.open(
+                        sandbox,
+                        clock=clock,
+                        report=_say_no_boxes,
+                        owner=installation_id(data),
+                        fetch_packages=sandbox.packages,
+                    )
                 )
-            )
             file = data / NETWORK_RULES
             rules = EgressOverridesFile(file, sandbox.egress_rules)
             egress = await stack.enter_async_context(
@@ -88,7 +115,10 @@ class BoxServices:
                 equip=egress.attach,
                 crowded=lambda: supply.crowded,
                 telemetry=telemetry,
+                storage=sharing.storage,
+                bring=bring or is_here,
             )
+            await sharing.follow_erasures(of_chats.named, data)
             yield cls(
                 of_chats=of_chats,
                 for_plugins=DefaultEgressSource(supply, egress),

@@ -33,16 +33,20 @@ SECRET = (SECRETS, SECRETS_FILE, CONFIG_FILE, PLATFORM_ACCOUNTS, *CONFIGURATIONS
 another reason: their library keeps the versions itself."""
 PATTERNS = (SETTINGS, CONDUCT, ACCOUNT_NAMES, ENABLED_PLATFORMS, NETWORK_RULES, *SECRET)
 """All documents, in the form of `DocumentStore.listed`."""
+OF_ACCOUNTS = (ENABLED_PLATFORMS, PLATFORM_ACCOUNTS)
+"""The documents that say which accounts a process connects. In a cluster, each gateway has its own:
+if all gateways read the same ones, each would connect all accounts."""
 _LAST_S = 1.0
 _IN_PLUGINS = tuple(each for each in CONFIGURATIONS if each.startswith("plugins/"))
 
 
 @asynccontextmanager
 async def open_documents(
-    place: Place, data: Path, shared: DatabaseDocuments
+    place: Place, data: Path, shared: DatabaseDocuments, *, own_accounts: bool = False
 ) -> AsyncIterator[DocumentFolder]:
     """Open the documents of a data folder, which must be locked. If the documents are in the
-    database, changes by other processes are applied while the block runs.
+    database, changes by other processes are applied while the block runs. With ``own_accounts``,
+    the documents `OF_ACCOUNTS` are left out: they stay in the folder.
 
     Raises `DocumentError` if files and database differ and it is not known which are newer.
     """
@@ -52,7 +56,7 @@ async def open_documents(
         await anyio.to_thread.run_sync(forget_state, data)
         yield FileDocuments(data, secret=SECRET)
         return
-    copies = working_copies(data, shared)
+    copies = working_copies(data, shared, own_accounts=own_accounts)
     await copies.settle()
     try:
         async with background_tasks() as tasks:
@@ -66,27 +70,33 @@ async def open_documents(
                 logger.error("changed documents wait for the next start: {}", error)
 
 
-def working_copies(data: Path, shared: DatabaseDocuments) -> WorkingCopies:
-    """Return the copies of the database's documents in a data folder. They are not settled yet."""
+def working_copies(
+    data: Path, shared: DatabaseDocuments, *, own_accounts: bool = False
+) -> WorkingCopies:
+    """Return the copies of the database's documents in a data folder. They are not settled yet. For
+    ``own_accounts`` see `open_documents`."""
+    left_out = OF_ACCOUNTS if own_accounts else ()
     return WorkingCopies(
         shared.with_secrets(SECRET),
         data,
-        patterns=PATTERNS,
+        patterns=[each for each in PATTERNS if each not in left_out],
         secret=SECRET,
         in_existing_folders=_IN_PLUGINS,
     )
 
 
-async def settle_before_start(settings: Settings) -> bool:
+async def settle_before_start(settings: Settings, *, own_accounts: bool = False) -> bool:
     """Bring the files of the data folder up to date before the settings are used. Returns whether
-    they must be read again. Raises `DocumentError`, `StoreError` and `DataFolderInUse`."""
+    they must be read again. For ``own_accounts`` see `open_documents`. Raises `DocumentError`,
+    `StoreError` and `DataFolderInUse`."""
     if settings.nekro_documents == "files":
         return False
     data = settings.nekro_data_dir.absolute()
     data.mkdir(parents=True, exist_ok=True, mode=0o700)
     with DataFolderLock(data):
         async with Store.open(settings.database_url, settings.nekro_store) as store:
-            return await working_copies(data, store.documents).settle()
+            copies = working_copies(data, store.documents, own_accounts=own_accounts)
+            return await copies.settle()
 
 
 async def compare_documents(settings: Settings) -> Mapping[str, str]:

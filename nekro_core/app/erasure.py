@@ -34,17 +34,16 @@ def personal_data(
     *,
     vectors: EmbeddedVectorStore,
     older: NekroAgentHost,
-    conduct: PolicyFile,
     logs: LogBook,
     memory: MemoryKeeper,
     requests: ContactRequests,
     announcements: Announcements,
 ) -> Sequence[Eraser]:
-    """Return the erasers for `nekro_core.agent.erasure.erasure.PersonErasure`."""
+    """Return the erasers for `nekro_core.agent.erasure.erasure.PersonErasure`: those of places that
+    only this process has."""
     return (
         partial(_from_vectors, vectors),
         partial(_from_facts, older),
-        partial(_from_conduct, conduct),
         partial(_from_memory, memory),
         partial(_from_requests, requests),
         partial(_from_announcements, announcements),
@@ -92,11 +91,12 @@ def _drop(facts: FactsFile, keys: set[str]) -> int:
     return len(known)
 
 
-async def _from_conduct(
+async def from_overrides(
     conduct: PolicyFile, person: Person, traces: PersonTraces, _forgotten: RedactionTarget
 ) -> int:
     """Erase the policy overrides of a person and of their private chats. If the operator has the
-    bot ignore the person, this override stays, so that an erasure does not end a ban."""
+    bot ignore the person, this override stays, so that an erasure does not end a ban. All
+    processes of a cluster have the same overrides."""
     gone = 0
     for chat_key in {without_thread(each) for each in traces.private}:
         if str(chat_key) in conduct.book.chats:

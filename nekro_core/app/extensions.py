@@ -14,8 +14,10 @@ from nekro_core.app.boxes import BoxServices
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.models import PluginModelViews
 from nekro_core.app.settings import Settings
+from nekro_core.app.shared_plugins import PluginSharing
 from nekro_core.app.voices import speaker_of
 from nekro_core.chat import ChatKey, ChatMessage
+from nekro_core.cluster.objects import ObjectStore
 from nekro_core.compat.maibot import BotView, GatewayPorts, MaiBotHost
 from nekro_core.compat.maibot.plugin.preflight import manifest_problems
 from nekro_core.compat.nekro_agent.box_extras import box_extras, box_tools
@@ -48,6 +50,7 @@ from nekro_core.plugins.web.pages import PluginPages
 from nekro_core.plugins.web.webhooks import Webhooks
 from nekro_core.policy.permissions import CommandPermission, permission_of
 from nekro_core.store import Store
+from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.secrets import kept_secret
 from nekro_core.tools.mcp_client import McpServers
 
@@ -83,6 +86,8 @@ class Extensions:
         boxes: BoxServices,
         model: ChatModel,
         roles: BudgetedRoles,
+        objects: ObjectStore | None = None,
+        node: str = "",
         wall: Callable[[], float],
     ) -> AsyncIterator[Self]:
         """Load the plugins. The log and ``nekro plugin list`` name the plugins that cannot be
@@ -90,10 +95,13 @@ class Extensions:
 
         ``configuration`` is the content of ``.env``. The operator can pass variables of it to MCP
         servers. ``accept`` is called with the messages that plugins receive from their platforms.
+        ``objects`` is the object store of a cluster, and ``node`` the name of this process in the
+        cluster. With them, all processes get the same plugins.
         """
         store, outbox = message_io.store, message_io.outbox
         enabled = settings.adapters.enabled(settings.nekro_platforms)
         async with AsyncExitStack() as stack:
+            sharing = await PluginSharing.open(store, objects, data, settings.nekro_plugin, node)
             vectors = EmbeddedVectorStore(data / "vectors")
             stack.push_async_callback(vectors.aclose)
             older = _older_host(settings, data, message_io, wall)
@@ -168,6 +176,12 @@ class Extensions:
             mcp = await stack.enter_async_context(
                 McpServers.open(data, plugins.offer, settings.nekro_mcp, _variables(configuration))
             )
+            manager = _manager(plugins, settings, data)
+            if sharing is not None:
+                followers = await stack.enter_async_context(background_tasks())
+                followers.start_soon(
+                    sharing.live, manager, plugins, name="plugins of all processes"
+                )
             yield cls(
                 models=models,
                 mcp=mcp,
@@ -179,7 +193,7 @@ class Extensions:
                 older=older,
                 maibot=maibot,
                 tasks=tasks,
-                manager=_manager(plugins, settings, data),
+                manager=manager,
                 may_send_elsewhere=may_send_elsewhere,
             )
 
@@ -236,6 +250,7 @@ async def _open_services(
             outgoing=message_io.outbox,
             journal=message_io.journal,
             media=PluginMediaKeeper(message_io.media, boxes.network),
+            bring_media=message_io.media.bring,
             plugin_data=store.plugin_data,
             speaker=speaker,
             data_dir=data,

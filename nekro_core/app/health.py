@@ -62,6 +62,8 @@ async def examine(settings: Settings) -> AsyncIterator[Finding]:
     yield _disk(settings.nekro_data_dir)
     yield await _process(settings)
     yield await _database(settings)
+    if (objects := await _objects(settings)) is not None:
+        yield objects
     async for finding in _boxes(settings):
         yield finding
     yield await _model(settings)
@@ -180,6 +182,20 @@ async def _database(settings: Settings) -> Finding:
     except (StoreError, OSError) as error:
         return Finding(area="database", ok=False, seen="cannot be opened", remedy=str(error))
     return Finding(area="database", ok=True, seen=f"opens; {chats} chats")
+
+
+async def _objects(settings: Settings) -> Finding | None:
+    """Check the object store of a cluster. Return None if the bot does not run as a cluster."""
+    if not settings.nekro_cluster_url.get_secret_value():
+        return None
+    try:
+        from nekro_core.app.object_stores import (  # noqa: PLC0415 - needs NATS's client
+            check_objects,
+        )
+    except ModuleNotFoundError as error:
+        remedy = "pip install 'nekro-core[cluster]'"
+        return Finding(area="objects", ok=False, seen=f"{error.name} is missing", remedy=remedy)
+    return await check_objects(settings)
 
 
 async def _boxes(settings: Settings) -> AsyncIterator[Finding]:

@@ -11,8 +11,10 @@ from typing import Any, Self
 from loguru import logger
 
 from nekro_core.app.settings import Settings
+from nekro_core.app.shared_files import open_shared_media
 from nekro_core.app.shared_secrets import share_secrets
 from nekro_core.app.voices import transcriber_of
+from nekro_core.cluster.objects import ObjectStore
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.adapter import Adapter
 from nekro_core.delivery.inbound.inbox import ChatJournal, Inbox
@@ -32,6 +34,7 @@ from nekro_core.memory.keeper import MemoryKeeper
 from nekro_core.memory.search.open import MessageSearchService
 from nekro_core.plugins.host.hooked_outbox import HookedOutbox
 from nekro_core.store import Store
+from nekro_core.store.ownership import ChatScope, every_chat
 from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.secrets import kept_secret
 from nekro_core.system.telemetry.telemetry import Telemetry
@@ -80,9 +83,13 @@ class MessageIO:
         clock: Callable[[], float],
         wall: Callable[[], float],
         telemetry: Telemetry | None = None,
+        chats: ChatScope = every_chat,
+        objects: ObjectStore | None = None,
     ) -> AsyncIterator[Self]:
         """Build all these objects. Their files are in the folder ``data``. The caller must hold the
-        folder's lock. The adapters read their settings from ``configuration``. Raises `StoreError`,
+        folder's lock. The adapters read their settings from ``configuration``. ``chats`` returns
+        whether this process takes care of a chat: reports its timers, draws notes out of it, and
+        so on. ``objects`` has the media that the processes of a cluster share. Raises `StoreError`,
         and `DocumentError` if the secrets of a shared database cannot be read."""
         delivery, speech = settings.nekro_delivery, settings.nekro_speech.transcriber
         telemetry = telemetry or Telemetry()
@@ -97,8 +104,13 @@ class MessageIO:
             addresses = settings.adapters.address_settings()
             reach = _platform_reach(delivery.media, configuration, addresses)
             fetcher = Fetcher(delivery.media, reach)
+            shared = await stack.enter_async_context(
+                open_shared_media(
+                    store, objects, data, delivery.media, settings.nekro_store.node, wall=wall
+                )
+            )
             media = await stack.enter_async_context(
-                MediaStore(data, delivery.media, converter, fetcher)
+                MediaStore(data, delivery.media, converter, fetcher, shared)
             )
             inbox = Inbox(store, activity, clock=clock, wall=wall)
             links = MediaLinks(
@@ -107,6 +119,7 @@ class MessageIO:
                 address=delivery.media.link_address,
                 seconds=delivery.media.link_s,
                 clock=wall,
+                bring=media.bring,
             )
             adapters: dict[str, Adapter] = {}
             fitting = MediaFitter(media, converter, links)
@@ -120,6 +133,7 @@ class MessageIO:
                     fitting=fitting,
                     clock=wall,
                     telemetry=telemetry,
+                    chats=chats,
                 )
             )
             keep = settings.nekro_store.keep
@@ -139,6 +153,7 @@ class MessageIO:
                     settings.nekro_timer,
                     timezone=settings.nekro_agent.timezone,
                     wall=wall,
+                    chats=chats,
                 )
             )
             memory = MemoryKeeper(
@@ -150,6 +165,7 @@ class MessageIO:
                 zone=lambda _: zone_of(settings.nekro_agent.timezone),
                 clock=clock,
                 wall=wall,
+                chats=chats,
             )
             await memory.load()
             stack.callback(memory.knowledge.close)
@@ -169,6 +185,7 @@ class MessageIO:
                     timezone=settings.nekro_agent.timezone,
                     clock=clock,
                     wall=wall,
+                    chats=chats,
                 )
             )
             yield cls(

@@ -28,12 +28,14 @@ from nekro_core.operator.backups import Backups
 from nekro_core.operator.boxes import Boxes
 from nekro_core.operator.broadcast import BroadcastArea
 from nekro_core.operator.chats import Chats
+from nekro_core.operator.cluster import ClusterArea
 from nekro_core.operator.embedded import Embedded
 from nekro_core.operator.erasure import Erasure
 from nekro_core.operator.finder import Finder, NamedSetting
 from nekro_core.operator.health import Finding, Health
 from nekro_core.operator.identity import Identity
 from nekro_core.operator.jobs import Jobs
+from nekro_core.operator.live_turns import LiveTurns
 from nekro_core.operator.logs import Logs
 from nekro_core.operator.mcp import Mcp
 from nekro_core.operator.memory import Memory
@@ -75,11 +77,13 @@ async def open_operator(
     bans: BanList,
     boxes: BoxServices,
     documents: DocumentFolder,
+    turns: LiveTurns,
     alerts: Callable[[], tuple[Finding, ...]],
     wall: Callable[[], float],
 ) -> AsyncIterator[Operator]:
-    """Build the areas. ``book`` reads and writes the settings, ``alerts`` returns the alerts that
-    are not over. When the block ends, long actions that still run are cancelled."""
+    """Build the areas. ``book`` reads and writes the settings, ``turns`` knows the running turns,
+    ``alerts`` returns the alerts that are not over. When the block ends, long actions that still
+    run are cancelled."""
     audit = AuditLog(message_io.store.audit)
 
     async def perform(actor: Actor, name: str, parameters: Mapping[str, Any]) -> Done[Any]:
@@ -94,7 +98,7 @@ async def open_operator(
                 audit,
                 store=message_io.store,
                 policies=runtime.services.policies,
-                sessions=runtime.sessions,
+                sessions=turns,
                 outbox=message_io.outbox,
                 activity=message_io.activity,
                 media=message_io.media,
@@ -118,7 +122,7 @@ async def open_operator(
                 runtime.services.policies.model_named,
             ),
             undelivered=Undelivered(audit, message_io.outbox.admin),
-            timers=Timers(audit, message_io.timers, extensions.tasks),
+            timers=Timers(audit, message_io.timers, extensions.tasks, message_io.store.timers),
             memory=Memory(audit, message_io.memory, message_io.store),
             models=Models(audit, runtime.models, book),
             embedded=Embedded(audit, runtime.models, ModelFiles(data / "models"), book),
@@ -157,12 +161,13 @@ async def open_operator(
                 plugins=extensions.plugins.plugins,
                 settings=[NamedSetting(name=name) for name in setting_names(Settings)],
             ),
+            cluster=ClusterArea(audit),
         )
         yield operator
 
 
 def setting_names(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    """Yield the names of all settings of a model, for example ``llm.base_url``."""
+    """Yield the names of all settings of a class of settings, for example ``llm.base_url``."""
     for name, about in model.model_fields.items():
         full = f"{prefix}{name.removeprefix('nekro_')}"
         inner = about.annotation

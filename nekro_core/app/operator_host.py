@@ -1,10 +1,10 @@
 """Builds the interface through which the operator's pages use the bot."""
 
-from nekro_core.agent.turn.tool_service import AgentToolService
-from nekro_core.app.agent_runtime import AgentRuntime
 from nekro_core.app.extensions import Extensions
 from nekro_core.app.message_io import MessageIO
 from nekro_core.operator.contract import OperatorHost, PluginShown, PluginsShown, Site
+from nekro_core.operator.live_tools import LiveTools
+from nekro_core.operator.live_turns import LiveTurns
 from nekro_core.plugins.host.listing import PluginInfo
 from nekro_core.plugins.host.registry import PluginRegistry
 
@@ -24,18 +24,23 @@ class PluginOverview:
 
 
 def operator_host(
-    message_io: MessageIO, extensions: Extensions, runtime: AgentRuntime, site: Site
+    message_io: MessageIO,
+    extensions: Extensions,
+    *,
+    site: Site,
+    turns: LiveTurns,
+    tools: LiveTools,
 ) -> OperatorHost:
     """Collect the objects that the operator's pages use. The pages call them directly."""
     store = message_io.store
     return OperatorHost(
-        tools=AgentToolService(runtime.services),
+        tools=tools,
         outbox=message_io.outbox.admin,
         turns=store.turn_log,
         runs=store.runs,
         plugins=PluginOverview(extensions.plugins),
         activity=message_io.activity,
-        sessions=runtime.sessions,
+        sessions=turns,
         chats=store.chats,
         media=message_io.media,
         pages=extensions.pages,

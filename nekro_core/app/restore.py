@@ -7,7 +7,7 @@ A running bot cannot replace its own data folder. It prepares a restore
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -36,6 +36,9 @@ from nekro_core.backup.stage import (
     stage_restore,
     take_place,
 )
+from nekro_core.cluster.errors import ClusterError
+from nekro_core.cluster.objects import ObjectStore
+from nekro_core.cluster.restored_files import forget_copies, share_restored
 from nekro_core.store import DataFolderInUse, DataFolderLock, Store
 from nekro_core.system.atomic_files import write_whole
 
@@ -67,6 +70,7 @@ async def restore_backup(
     passphrase: str | None = None,
     replace: bool = False,
     settings_folder: Path | None = None,
+    shared: AbstractAsyncContextManager[ObjectStore | None] | None = None,
     work: BackupWork | None = None,
     wall: Callable[[], float] = time.time,
 ) -> RestoreReport:
@@ -74,9 +78,11 @@ async def restore_backup(
 
     With ``replace``, ``target`` may contain data. It is moved aside, not deleted. People who were
     erased since the backup was made are erased again, if ``target`` or the data folder of the
-    settings has marks of them. The ``.env`` files of the backup are put into ``settings_folder``,
-    unless it has such files. Raises `BackupError`, `StoreError` and `OSError`; then nothing was
-    changed.
+    settings has marks of them. The ``.env`` files of the backup are put into ``settings_folder``.
+    If such a file is there with another content, or if the folder is None, the file of the backup
+    is put into ``target`` as ``restored.env``. ``shared`` opens the object store of a cluster, into
+    which media and the files of boxes are put; None if the bot is one process. Raises
+    `BackupError`, `StoreError` and `OSError`; then nothing was changed.
     """
     work = work or BackupWork()
     with ExitStack() as stack:
@@ -95,23 +101,28 @@ async def restore_backup(
             ),
         )
         stack.callback(staged.discard)
-        return await _carry_out(
-            settings,
-            staged,
-            target,
-            replace=replace,
-            settings_folder=settings_folder,
-            work=work,
-            wall=wall,
-        )
+        async with shared or nullcontext(None) as objects:
+            return await _carry_out(
+                settings,
+                staged,
+                target,
+                replace=replace,
+                settings_folder=settings_folder,
+                work=work,
+                wall=wall,
+                objects=objects,
+            )
 
 
 async def carry_out_prepared(
-    settings: Settings, *, wall: Callable[[], float] = time.time
+    settings: Settings,
+    *,
+    shared: AbstractAsyncContextManager[ObjectStore | None] | None = None,
+    wall: Callable[[], float] = time.time,
 ) -> RestoreReport | None:
-    """Carry out the prepared restore, before the bot opens its data folder. If this fails, the
-    restore is discarded and the bot keeps its data. Raises `BackupError`, `StoreError` and
-    `OSError`."""
+    """Carry out the prepared restore, before the bot opens its data folder. ``shared`` is as in
+    `restore_backup`. If the restore fails, it is discarded and the bot keeps its data. Raises
+    `BackupError`, `StoreError` and `OSError`."""
     data = settings.nekro_data_dir.absolute()
     prepared = prepared_restore(data)
     if prepared is None:
@@ -121,15 +132,17 @@ async def carry_out_prepared(
         _lock(stack, data)
         staged = staged_files(data, prepared)
         stack.callback(staged.discard)
-        return await _carry_out(
-            settings,
-            staged,
-            data,
-            replace=True,
-            settings_folder=None,
-            work=BackupWork(),
-            wall=wall,
-        )
+        async with shared or nullcontext(None) as objects:
+            return await _carry_out(
+                settings,
+                staged,
+                data,
+                replace=True,
+                settings_folder=None,
+                work=BackupWork(),
+                wall=wall,
+                objects=objects,
+            )
 
 
 def _opened(stack: ExitStack, target: Path, replace: bool) -> Path:
@@ -160,17 +173,18 @@ async def _carry_out(
     settings_folder: Path | None,
     work: BackupWork,
     wall: Callable[[], float],
+    objects: ObjectStore | None,
 ) -> RestoreReport:
+    settle_in = partial(_settle, settings, staged, target, settings_folder, wall, objects)
     if staged.manifest.engine != "postgres":
-        url = f"sqlite://{staged.data / DATABASE_NAME}"
-        return await _settle(settings, staged, target, settings_folder, wall, url, ())
+        return await settle_in(f"sqlite://{staged.data / DATABASE_NAME}", ())
     aside_dump = target.parent / f"{target.name}-database-before-restore-{_stamp(wall())}.dump"
     url = settings.database_url
     async with server_tables_replaced(url, staged.dump, aside_dump, work, replace=replace):
         said = []
         if aside_dump.exists():
             said.append(f"the tables that were there are in {aside_dump}")
-        return await _settle(settings, staged, target, settings_folder, wall, url, said)
+        return await settle_in(url, said)
 
 
 async def _settle(
@@ -179,11 +193,12 @@ async def _settle(
     target: Path,
     settings_folder: Path | None,
     wall: Callable[[], float],
+    objects: ObjectStore | None,
     url: str,
     told: Sequence[str],
 ) -> RestoreReport:
-    """End what was unfinished in the restored database, erase people again, and put the unpacked
-    files in place of the data folder."""
+    """End what was unfinished in the restored database, erase people again, give the files to the
+    other processes of a cluster, and put the unpacked files in place of the data folder."""
     manifest, said = staged.manifest, [*told]
     marked_in = [*dict.fromkeys((target, settings.nekro_data_dir.absolute()))]
     # A restore has the database for itself: no other process may use it.
@@ -191,9 +206,16 @@ async def _settle(
     async with Store.open(url, alone, clock=wall) as store:
         settled = await settle(store, manifest.begun, wall)
         await store.restored.move_media(manifest.folder, str(target))
+        if manifest.engine == "postgres":
+            await store.restored.move_all_media(str(target))
+        await store.restored.forget_objects()
+        await anyio.to_thread.run_sync(forget_copies, staged.data)
         erased = await erase_again(
             settings, store, staged.data, marked_in=marked_in, made=manifest.begun, wall=wall
         )
+        # After the erasure, so that nothing of an erased person gets into the object store.
+        if objects is not None:
+            said.append(await _share(settings, store, objects, staged.data))
     said += settled.sentences()
     if erased:
         said.append(f"{erased} people who were erased since the backup were erased again")
@@ -206,6 +228,20 @@ async def _settle(
     aside = await anyio.to_thread.run_sync(finish)
     return RestoreReport(
         folder=target, aside=aside, manifest=manifest, erased=erased, sentences=tuple(said)
+    )
+
+
+async def _share(settings: Settings, store: Store, objects: ObjectStore, data: Path) -> str:
+    """Put the files of the unpacked data folder into the object store. Return a sentence about
+    it. Raises `RestoreRefused`."""
+    node = settings.nekro_store.node or settings.nekro_node
+    try:
+        shared = await share_restored(store, objects, data, node=node)
+    except ClusterError as error:
+        raise RestoreRefused(f"the object store does not take the files: {error}") from error
+    return (
+        f"{shared.media} media and the boxes of {shared.chats_with_boxes} chats were put into the "
+        "object store: empty the data folders of the other processes before you start them"
     )
 
 

@@ -20,7 +20,7 @@ from nekro_core.agent.erasure.erasure import Eraser, PersonErasure
 from nekro_core.agent.erasure.marks import FILE_NAME as MARKS
 from nekro_core.agent.erasure.marks import ErasureMarks
 from nekro_core.agent.session.sessions import Sessions
-from nekro_core.app.erasure import personal_data
+from nekro_core.app.erasure import from_overrides, personal_data
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatKind
 from nekro_core.chat.redact import RedactionTarget
@@ -96,12 +96,12 @@ async def erase_again(
                 data,
                 vectors=vectors,
                 older=_older_host(settings, store, data),
-                conduct=conduct,
                 logs=LogBook(LogRing()),  # A backup has no logs.
                 memory=memory,
                 requests=ContactRequests(data, {}, clock=wall),
                 announcements=announcements,
             )
+            erasers = (partial(from_overrides, conduct), *erasers)
             for person in people:
                 await _erase(store, data, person, erasers)
     finally:

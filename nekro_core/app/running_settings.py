@@ -58,8 +58,8 @@ class RunningSettings:
         return self.settings.model_copy(update={"nekro_platforms": self._named})
 
     def listen(self, follower: Callable[[], Awaitable[None]]) -> None:
-        """Call ``follower`` after each change, so that it can make anew an object that was made
-        from a setting."""
+        """Call ``follower`` after each change of the settings in force. It can then make an object
+        again that was made from a setting."""
         self._followers.append(follower)
 
     async def watch(self) -> None:

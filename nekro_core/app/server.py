@@ -17,14 +17,16 @@ from contextlib import (
     AsyncExitStack,
     asynccontextmanager,
     contextmanager,
+    nullcontext,
 )
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import nonebot
 import uvicorn
+from fastapi import FastAPI
 from loguru import logger
 from nonebot.drivers import ASGIMixin, Driver
 
@@ -41,6 +43,7 @@ from nekro_core.app.logs import (
     stored_secrets,
 )
 from nekro_core.app.platform_control import read_enabled
+from nekro_core.app.process_role import WHOLE, ProcessPart, ProcessRole
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.restart import RESTART_SIGNAL, Restarter, StartedCommand
 from nekro_core.app.restore import carry_out_prepared
@@ -48,6 +51,8 @@ from nekro_core.app.settings import Settings, adapter_settings
 from nekro_core.app.settings_sources import SettingsError
 from nekro_core.backup.errors import BackupError
 from nekro_core.chat.catalogue import Catalogue
+from nekro_core.cluster.errors import ClusterError
+from nekro_core.cluster.objects import ObjectStore
 from nekro_core.delivery.media.links import MOUNTED
 from nekro_core.plugins.host.isolation.log_names import name_plugins_in_log
 from nekro_core.sandbox.preview import PreviewRegistry
@@ -79,9 +84,68 @@ class StartFailed(NekroError):
     """The web server did not start."""
 
 
-def run() -> int:
-    """Run the bot in this process, with the settings in the current folder. Return the exit
-    status."""
+class ProcessKind(Protocol):
+    """What a command starts: the whole bot, a gateway or a worker."""
+
+    @property
+    def wrong_settings_status(self) -> int:
+        """The exit status if the settings are wrong."""
+
+    @property
+    def own_accounts(self) -> bool:
+        """See `ProcessRole.own_accounts`."""
+
+    def settings(self) -> Settings:
+        """Read the settings. Raises `SettingsError`."""
+
+    def open(self, settings: Settings) -> AbstractAsyncContextManager[ProcessPart]:
+        """Open what the process needs besides the bot itself."""
+
+    def shared_objects(self, settings: Settings) -> AbstractAsyncContextManager[ObjectStore | None]:
+        """Connect to the object store of the cluster until the block ends, for a restore before the
+        start. Yields None if the process has the bot for itself."""
+
+
+class WholeBot:
+    """Implements `ProcessKind` and `ProcessPart` for a process that does everything."""
+
+    wrong_settings_status = 1
+    own_accounts = False
+    role: ProcessRole = WHOLE
+    connects = True
+    end_s = END_S
+
+    def settings(self) -> Settings:
+        """See `ProcessKind.settings`."""
+        return Settings.load()
+
+    def shared_objects(
+        self,
+        settings: Settings,  # noqa: ARG002
+    ) -> AbstractAsyncContextManager[ObjectStore | None]:
+        """See `ProcessKind.shared_objects`."""
+        return nullcontext(None)
+
+    @asynccontextmanager
+    async def open(self, settings: Settings) -> AsyncIterator[ProcessPart]:  # noqa: ARG002
+        """See `ProcessKind.open`."""
+        yield self
+
+    @asynccontextmanager
+    async def work(self, app: App) -> AsyncIterator[None]:
+        """See `ProcessPart.work`."""
+        await app.start()
+        yield
+
+    def install(self, app: App, server: FastAPI) -> None:
+        """See `ProcessPart.install`."""
+        app.site.install(server, app.operator, app.operations)
+
+
+def run(kind: ProcessKind | None = None) -> int:
+    """Run the bot in this process, with the settings in the current folder. ``kind`` is the kind of
+    process in a cluster; by default, the process does everything. Return the exit status."""
+    kind = kind or WholeBot()
     line = ProgressLine(sys.stderr)
     # The bot's files contain people's messages, so other users of the machine may not read them.
     os.umask(0o077)
@@ -93,14 +157,15 @@ def run() -> int:
         _announce(place, links)
 
     async def main() -> tuple[ShutdownSignals, Path]:
-        settings = Settings.load()
+        settings = kind.settings()
         with _ended_by_signals() as ending:
             _look_ahead(settings)
-            if await _restore_first(settings):
-                settings = Settings.load()  # The restored folder has its own settings.
-            if await settle_before_start(settings):
-                settings = Settings.load()
-            await serve(settings, ending, report=line.report, announce=announce)
+            if await _restore_first(settings, kind):
+                settings = kind.settings()  # The restored folder has its own settings.
+            if await settle_before_start(settings, own_accounts=kind.own_accounts):
+                settings = kind.settings()
+            async with kind.open(settings) as part:
+                await serve(settings, ending, part, report=line.report, announce=announce)
         return ending, settings.nekro_data_dir.absolute()
 
     try:
@@ -109,10 +174,17 @@ def run() -> int:
         if ended.starts_again:
             command.start_again(data)
         return ended.status  # noqa: TRY300 - `start_again` can fail too
-    except (SettingsError, PortTaken, StartFailed, StoreError, OSError) as error:
+    except (
+        SettingsError,
+        PortTaken,
+        StartFailed,
+        StoreError,
+        ClusterError,
+        OSError,
+    ) as error:
         line.end()
         sys.stderr.write(f"nekro-core cannot start: {error}{_remedy(error)}\n")
-        return 1
+        return kind.wrong_settings_status if isinstance(error, SettingsError) else 1
     finally:
         gc.enable()  # after a failed start, it is still disabled
 
@@ -137,11 +209,11 @@ def _look_ahead(settings: Settings) -> None:
     bind_listener(str(settings.host), settings.port).close()
 
 
-async def _restore_first(settings: Settings) -> bool:
+async def _restore_first(settings: Settings, kind: ProcessKind) -> bool:
     """Carry out the restore that an operator prepared, and return True if there was one. If the
     restore fails, the bot starts with the data that it has."""
     try:
-        report = await carry_out_prepared(settings)
+        report = await carry_out_prepared(settings, shared=kind.shared_objects(settings))
     except (BackupError, StoreError, OSError) as error:
         logger.error("the prepared restore failed, and the data is as it was: {}", error)
         return False
@@ -173,20 +245,22 @@ def _announce(place: InstanceInfo, links: Sequence[str]) -> None:
 
 
 class ShutdownSignals:
-    """Handles SIGTERM and SIGINT. The first signal lets the bot shut down. A second signal cancels
-    the shutdown, so the bot ends at once."""
+    """Handles SIGTERM and SIGINT: the first signal lets the bot shut down, and a second signal
+    cancels the shutdown, so the bot ends at once. Also handles `RESTART_SIGNAL`."""
 
     def __init__(self, scope: anyio.CancelScope) -> None:
         self.status = 0
         self.starts_again = False
         """Whether the command must be started again when the bot has ended."""
         self._scope = scope
+        self._end_s = END_S
         self._server: uvicorn.Server | None = None
 
-    def watch(self, server: uvicorn.Server) -> None:
-        """Let the first signal shut down this server. Before this call, a signal cancels the
-        start."""
+    def watch(self, server: uvicorn.Server, end_s: float = END_S) -> None:
+        """Let the first signal shut down this server, within ``end_s`` seconds. Before this call, a
+        signal cancels the start."""
         self._server = server
+        self._end_s = end_s
 
     def ask(self, number: signal.Signals) -> None:
         """Handle one signal."""
@@ -219,13 +293,14 @@ class ShutdownSignals:
             self._scope.cancel()
         else:
             self._server.should_exit = True
-            self._scope.deadline = anyio.current_time() + END_S
+            self._scope.deadline = anyio.current_time() + self._end_s
 
 
 @contextmanager
 def _ended_by_signals() -> Iterator[ShutdownSignals]:
-    """Handle both signals while the bot runs. Uvicorn's handlers are not used: after its end,
-    uvicorn would raise SIGTERM again, which would kill the process before the `App` is closed."""
+    """Handle SIGTERM, SIGINT and `RESTART_SIGNAL` while the bot runs. Uvicorn's handlers are not
+    used: after its end, uvicorn would raise SIGTERM again, which would kill the process before the
+    `App` is closed."""
     loop = asyncio.get_running_loop()
     numbers = (signal.SIGTERM, signal.SIGINT)
     with anyio.CancelScope() as scope:
@@ -241,9 +316,14 @@ def _ended_by_signals() -> Iterator[ShutdownSignals]:
 
 
 async def serve(
-    settings: Settings, ending: ShutdownSignals, *, report: Report, announce: Announce
+    settings: Settings,
+    ending: ShutdownSignals,
+    part: ProcessPart,
+    *,
+    report: Report,
+    announce: Announce,
 ) -> None:
-    """Run the bot until a signal ends it.
+    """Run the bot, or a part of it, until a signal ends it.
 
     ``report`` is called with the progress of downloads, and ``announce`` with the bot's address
     when the web server answers. Raises `PortTaken`, `StartFailed` and the errors of `App.open`.
@@ -254,7 +334,7 @@ async def serve(
         # time, and later 0.1 s during a turn.
         gc.disable()
         named = settings.nekro_platforms
-        switched_on = read_enabled(settings.nekro_data_dir)
+        switched_on = read_enabled(settings.nekro_data_dir) if part.connects else ()
         settings = settings.model_copy(
             update={"nekro_platforms": tuple(dict.fromkeys((*named, *switched_on)))}
         )
@@ -270,11 +350,13 @@ async def serve(
         if not isinstance(driver, ASGIMixin):
             raise TypeError(f"driver {driver.type} serves no web application; {DRIVER} does")
         failure: Exception | None = None
-        # Unless the configuration gives a name, the web page shows the bot's first name.
+        # Unless the configuration gives a name, the web page shows the first of the bot's names.
         configuration = {"web_bot_name": settings.nekro_agent.names[0]} | driver.config.model_dump()
         configuration["nekro_platforms"] = settings.nekro_platforms
         preview = PreviewRegistry(settings.nekro_preview, port)
-        makers = adapter_makers(settings.adapters, configuration, settings.nekro_platforms)
+        makers: list[AdapterMaker] = []
+        if part.connects:
+            makers = adapter_makers(settings.adapters, configuration, settings.nekro_platforms)
         opened = App.open(
             settings,
             configuration,
@@ -283,6 +365,7 @@ async def serve(
             logs=logs,
             named_platforms=named,
             restart=ending.restarter.restart,
+            role=part.role,
         )
         async with opened as app:
             # Keep an error and raise it after this block. Inside the block, a task group would wrap
@@ -293,7 +376,7 @@ async def serve(
                     lambda stored: redactor.add_secrets(account_secrets(stored))
                 )
                 options = add_adapters(app, driver, makers)
-                app.site.install(driver.server_app, app.operator, app.operations)
+                part.install(app, driver.server_app)
                 app.platforms.attach(app, driver, configuration)
                 redactor.add_secrets(stored_secrets(settings.nekro_data_dir))
                 app.settings.listen(partial(_hide_secrets, redactor, settings))
@@ -305,8 +388,8 @@ async def serve(
                     **settings.nekro_web.options(),
                     **{"timeout_graceful_shutdown": GRACEFUL_SHUTDOWN_S, **options},
                 )
-                server = _Server(config, partial(_let_in, settings, app, port, announce))
-                ending.watch(server)
+                server = _Server(config, partial(_let_in, settings, app, part, port, announce))
+                ending.watch(server, part.end_s)
                 await server.serve([listener])
             except SystemExit:
                 # Uvicorn raises this if a hook of NoneBot or of a plugin failed.
@@ -379,16 +462,27 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def _let_in(
-    settings: Settings, app: App, port: int, announce: Announce
+    settings: Settings, app: App, part: ProcessPart, port: int, announce: Announce
 ) -> AsyncIterator[None]:
-    """Start the adapters and announce the bot's address. When the block ends, the adapters are
-    closed."""
+    """Begin the work of the process, and announce its address. When the block ends, the work ends
+    and the adapters are closed."""
+    failure: Exception | None = None
     try:
-        await app.start()
-        token = app.site.access_token
-        with instance_file(settings.nekro_data_dir, str(settings.host), port, token) as place:
-            others = [one for one in app.adapters.values() if isinstance(one, Page)]
-            announce(place, [each.login_link(place.address) for each in (app.site, *others)])
-            yield
+        async with part.work(app):
+            # An error of the block is raised outside of the work's task groups, so that they do not
+            # wrap it.
+            try:
+                token = app.site.access_token
+                host = str(settings.host)
+                with instance_file(settings.nekro_data_dir, host, port, token) as place:
+                    if part.connects:
+                        others = [one for one in app.adapters.values() if isinstance(one, Page)]
+                        pages = (app.site, *others)
+                        announce(place, [each.login_link(place.address) for each in pages])
+                    yield
+            except Exception as error:  # noqa: BLE001 (raised again below)
+                failure = error
     finally:
         await app.close_adapters()
+    if failure is not None:
+        raise failure

@@ -40,6 +40,8 @@ from nekro_core.app.settings_sources import (
 )
 from nekro_core.app.web_server_settings import WebServerSettings
 from nekro_core.backup.settings import BackupSettings
+from nekro_core.cluster.partition_log import DEFAULT_PARTITIONS, MOST_PARTITIONS
+from nekro_core.cluster.settings import S3Settings
 from nekro_core.delivery.settings import DeliverySettings
 from nekro_core.llm.embedded.settings import EmbeddedSettings
 from nekro_core.llm.groups import ModelGroupSettings
@@ -85,6 +87,24 @@ class Settings(BaseSettings):
     nekro_database_url: str = Field(default="", json_schema_extra=AFTER_RESTART)
     """The database, as a Tortoise URL. If it is empty, an SQLite file in the data folder is
     used."""
+    nekro_cluster_url: SecretStr = Field(default=SecretStr(""), json_schema_extra=AFTER_RESTART)
+    """The NATS servers of the cluster, for ``nekro gateway`` and ``nekro worker``:
+    ``nats://127.0.0.1:4222``, or ``tls://USER:PASSWORD@HOST:4222`` on another machine. ``nekro
+    run`` does not use it."""
+    nekro_cluster_partitions: int = Field(
+        default=DEFAULT_PARTITIONS, ge=1, le=MOST_PARTITIONS, json_schema_extra=AFTER_RESTART
+    )
+    """The number of groups of chats that the workers of a cluster share among them. The first start
+    fixes it for ever; more workers than groups are useless."""
+    nekro_cluster_objects: str = Field(default="nats", json_schema_extra=AFTER_RESTART)
+    """Where the processes of a cluster keep media and the files of boxes: ``nats``, or
+    ``s3://BUCKET/FOLDER``. It is the same in all processes."""
+    nekro_s3: S3Settings = Field(default_factory=S3Settings, json_schema_extra=AFTER_RESTART)
+    nekro_node: str = Field(
+        default="", max_length=64, pattern=r"^[A-Za-z0-9_-]*$", json_schema_extra=AFTER_RESTART
+    )
+    """The name of this process in the cluster; each process needs another one. If it is empty, the
+    name consists of the role, the machine's name and a sign of the data folder."""
     nekro_documents: Literal["files", "database"] = Field(
         default="files", json_schema_extra=AFTER_RESTART
     )
@@ -330,8 +350,8 @@ def _in_words(fault: ErrorDetails, sources: SettingsSources) -> str:
 
 
 def _model_at(parts: Sequence[str]) -> type[BaseModel]:
-    """Return the model of settings at the path ``parts``. A part may be a name that the operator
-    chose, if the setting is a dictionary of models."""
+    """Return the class of the section of settings at the path ``parts``. A part may be a name that
+    the operator chose, if the setting is a dictionary of sections."""
     found: Any = Settings
     for part in parts:
         if get_origin(found) is dict:

@@ -80,7 +80,9 @@ class SettingsEditor:
             SettingsError: A name or a value is wrong. Nothing was written.
             SettingLocked: The environment or ``.env`` gives the value of a setting.
             DocumentConflict: A file was changed at the same time.
-            DocumentError: A file cannot be written.
+            DocumentError: A file cannot be written. If this is ``settings.toml``, the changes of
+                secrets have already been written to ``secrets.toml``; the same is true after a
+                `DocumentConflict`.
         """
         async with self._changing:
             settings = await anyio.to_thread.run_sync(self.load)

@@ -18,7 +18,8 @@ SETTINGS = "settings.toml"
 SECRETS = "secrets.toml"
 PREFIX = "nekro_"
 FREE_TABLES = ("adapters", "nonebot")
-"""Tables whose names the bot does not know: those of adapters, and of NoneBot and its plugins."""
+"""Tables in which any name may stand: the settings of adapters, and those of NoneBot and its
+plugins. No class of the bot declares these names."""
 
 HEAD = """\
 # The settings of the bot, which reads this file again when it is saved. `nekro get` lists all

@@ -37,7 +37,7 @@ class ChainTranscriber:
 
     Args:
         engines: The engines. At least one.
-        settings: They say for how long a failed engine is not asked.
+        settings: They say for how long a failed engine is asked only after all others.
         clock: A monotonic clock, in seconds.
     """
 

@@ -1,5 +1,6 @@
 """Writes the zip file of a backup, member by member, without holding a file in memory."""
 
+import errno
 import hashlib
 import os
 import stat
@@ -56,6 +57,11 @@ class ArchiveWriter:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise FileVanished(str(error)) from None
+        except OSError as error:
+            # A link is refused with ELOOP, a socket with ENXIO.
+            if error.errno in (errno.ELOOP, errno.ENXIO):
+                raise FileVanished(f"{path} is no file") from None
+            raise
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
@@ -76,7 +82,7 @@ class ArchiveWriter:
             )
 
     def add_pieces(self, name: str, pieces: Iterable[bytes], *, modified: float) -> None:
-        """Add a member with this content."""
+        """Add a member with this content. ``modified`` is in seconds since 1970."""
         self._add(name, pieces, modified=modified, executable=False)
 
     def finish(self, manifest: Manifest) -> None:

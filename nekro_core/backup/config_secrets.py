@@ -12,14 +12,15 @@ from typing import Any
 import yaml
 
 LARGEST = 1024 * 1024
-"""Maximum size in bytes of a file that is searched for secrets."""
+"""Maximum size in bytes of a file that is searched for secrets. A larger file would take much
+memory when it is parsed, so it counts as secret as a whole."""
 
 _FILES = re.compile(r"(config|settings)\.(json|toml|ya?ml)|mcp\.json|\.env(\..+)?")
 _NAME = re.compile(
     r"token|key(?!word|board)|secret|password|passwd|credential|authorization|cookie", re.IGNORECASE
 )
 _HOLDS_ALL = ("env", "headers")
-"""In ``mcp.json``, every value below these names may be a secret."""
+"""Every value below these names may be a secret, for example in ``mcp.json``."""
 
 
 def is_configuration(path: str) -> bool:
@@ -54,7 +55,8 @@ def without_secrets(path: str, data: bytes) -> bytes | None:
 
 
 def _clear(value: Any, *, everything: bool = False) -> bool:
-    """Replace the secrets in a parsed document with empty texts. Return True if there were any."""
+    """Replace the secrets in a parsed document with empty texts. With ``everything``, each text in
+    it counts as a secret. Return True if there were any."""
     found = False
     if isinstance(value, dict):
         for name in [*value]:

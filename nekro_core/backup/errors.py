@@ -4,7 +4,7 @@
 
     NekroError
     └── BackupError           the base class of these errors
-        ├── BackupRefused     the backup cannot be made now; the text says why and what to do
+        ├── BackupRefused     the backup cannot be made or received now, or there is no such backup
         ├── InvalidBackup     the file is cut off, damaged or changed, or is not a backup
         ├── BackupTooNew      a newer version of the bot made it
         ├── WrongPassphrase   the secrets in it cannot be decrypted
@@ -20,7 +20,8 @@ class BackupError(NekroError):
 
 
 class BackupRefused(BackupError):
-    """The backup cannot be made now. Nothing was written."""
+    """The backup cannot be made or received now, or there is no backup with this name. Nothing was
+    written. The text says why and what to do."""
 
 
 class InvalidBackup(BackupError):

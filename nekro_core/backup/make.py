@@ -2,6 +2,7 @@
 
 import io
 import shutil
+import stat
 import tempfile
 import time
 import zipfile
@@ -27,6 +28,7 @@ from nekro_core.backup.manifest import (
     may_be_named,
     without_doubles,
 )
+from nekro_core.backup.object_files import ObjectFiles
 from nekro_core.backup.own_archives import OwnBackups, one_at_a_time
 from nekro_core.backup.postgres_copy import dump_postgres, is_postgres
 from nekro_core.backup.progress import BackupWork
@@ -57,11 +59,13 @@ class BackupSource:
         data: The data folder.
         database_url: The URL of the database.
         settings: The ``.env`` files. They are in the encrypted part.
+        objects: The files in the object store of a cluster; None if the bot is one process.
     """
 
     data: Path
     database_url: str
     settings: tuple[Path, ...] = ()
+    objects: ObjectFiles | None = None
 
     @property
     def sqlite_file(self) -> Path | None:
@@ -106,11 +110,13 @@ def make_backup(
         archive = folder / "backup.zip"
         with ArchiveWriter(archive, work) as writer:
             found = [*find_files(source.data, copying.left_out)]
-            work.begin("files", sum(each.size for each in found) + database.stat().st_size)
+            size = sum(each.size for each in found) + database.stat().st_size
+            work.begin("files", size + _objects_size(source))
             engine: Literal["sqlite", "postgres"] = "sqlite" if source.sqlite_file else "postgres"
             writer.add_file(ENGINES[engine], database)
             database.unlink()
             copying.add_files(writer, found)
+            copying.add_objects(writer)
             if passphrase is not None:
                 writer.add_pieces(
                     SECRETS, encrypt(copying.packed_secrets(), passphrase), modified=begun
@@ -134,7 +140,8 @@ def make_backup(
 
 
 def env_files(folder: Path) -> tuple[Path, ...]:
-    """Return the ``.env`` files of a folder."""
+    """Return the files of a folder whose names begin with ``.env``, sorted by name. The example
+    ``.env.example`` is left out."""
     return tuple(
         path
         for path in sorted(folder.glob(".env*"))
@@ -156,19 +163,24 @@ def _working_folder(target: Path, own: OwnBackups) -> Iterator[Path]:
 
 
 def _check_space(source: BackupSource, folder: Path) -> None:
-    """Raise `BackupRefused` if the disk is too full for the copy of the database and a backup that
-    cannot be compressed."""
+    """Raise `BackupRefused` if the disk has no room for the copy of the database and for a backup
+    that is as large as its files, because some files cannot be compressed."""
     file = source.sqlite_file
     if file is not None and not file.is_file():
         raise BackupRefused(f"there is no database {file}: start the bot once")
     database = file.stat().st_size if file else _DUMP_GUESS
-    needed = 2 * database + sum(each.size for each in find_files(source.data, [])) + _KEPT_FREE
+    files = sum(each.size for each in find_files(source.data, []))
+    needed = 2 * database + files + _objects_size(source) + _KEPT_FREE
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise BackupRefused(
             f"the backup may need {needed / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free on the "
             f"disk of {folder.parent}: free some space, or write it to another disk"
         )
+
+
+def _objects_size(source: BackupSource) -> int:
+    return source.objects.size() if source.objects is not None else 0
 
 
 @dataclass(slots=True)
@@ -183,7 +195,7 @@ class _Copying:
     secrets: list[tuple[str, bytes]] = field(default_factory=list)
 
     def copy_database(self) -> tuple[Path, str]:
-        """Copy the database. Return the copy and its newest migration."""
+        """Copy the database. Return the copy and its newest migration. Raises `BackupRefused`."""
         copy, file, work = self.folder / "database", self.source.sqlite_file, self.work
         work.begin("database", 0)
         if file is None:
@@ -216,17 +228,13 @@ class _Copying:
             if not may_be_named(each.path):
                 self.left_out.append(f"{each.path!r}: a name that cannot be stored")
                 continue
+            if self.source.objects is not None and self.source.objects.covers(each.path):
+                continue
             try:
-                if each.part is Part.SECRET:
-                    if self.with_secrets:
-                        self.secrets.append((DATA + each.path, path.read_bytes()))
-                elif is_configuration(each.path) and each.size <= LARGEST:
-                    self._add_configuration(writer, each.path, path)
-                elif is_sqlite(path):
-                    self._add_database(writer, each.path, path)
-                elif not _is_beside_database(path):
-                    writer.add_file(DATA + each.path, path)
-            except (FileVanished, FileNotFoundError):
+                if not stat.S_ISREG(path.lstat().st_mode):
+                    continue  # Replaced by a link or something else since it was found.
+                self._add_file(writer, each, path)
+            except (FileVanished, FileNotFoundError, NotADirectoryError):
                 continue  # Deleted while the backup was made.
             except PermissionError as error:
                 self.left_out.append(f"{each.path}: cannot be read: {error.strerror}")
@@ -236,8 +244,36 @@ class _Copying:
         for path in self.source.settings:
             self.secrets.append((ENVIRONMENT + path.name, path.read_bytes()))
 
-    def _add_configuration(self, writer: ArchiveWriter, name: str, path: Path) -> None:
-        data = path.read_bytes()
+    def _add_file(self, writer: ArchiveWriter, found: FoundFile, path: Path) -> None:
+        if found.part is Part.SECRET:
+            if self.with_secrets:
+                self.secrets.append((DATA + found.path, path.read_bytes()))
+        elif is_configuration(found.path):
+            self._add_configuration(writer, found, path)
+        elif is_sqlite(path):
+            self._add_database(writer, found.path, path)
+        elif not _is_beside_database(path):
+            writer.add_file(DATA + found.path, path)
+
+    def add_objects(self, writer: ArchiveWriter) -> None:
+        """Add the files in the object store, except those whose path has a file already that was
+        added from the data folder."""
+        if self.source.objects is None:
+            return
+        written = {member.name for member in writer.members}
+        fetched = self.source.objects.fetch(
+            self.folder, lambda path: DATA + path in written, self.left_out
+        )
+        for files in fetched:
+            for each in files:
+                writer.add_file(DATA + each.path, each.file)
+                each.file.unlink()
+
+    def _add_configuration(self, writer: ArchiveWriter, found: FoundFile, path: Path) -> None:
+        if found.size > LARGEST:
+            self._add_unsearched(found, path)
+            return
+        name, data = found.path, path.read_bytes()
         modified = path.stat().st_mtime
         plain = without_secrets(name, data)
         if plain is not data:
@@ -247,6 +283,18 @@ class _Copying:
                 self.left_out.append(f"{name}: {how}; only in a backup with secrets")
         if plain is not None:
             writer.add_pieces(DATA + name, [plain], modified=modified)
+
+    def _add_unsearched(self, found: FoundFile, path: Path) -> None:
+        """Add a configuration file that is too large to be searched for secrets. Since it may have
+        some, it is only in the encrypted part."""
+        if found.size > _MOST_SECRETS:
+            why = f"it may have keys and has over {_MOST_SECRETS} bytes; not in any backup"
+        elif self.with_secrets:
+            self.secrets.append((DATA + found.path, path.read_bytes()))
+            return
+        else:
+            why = f"it may have keys and has over {LARGEST} bytes; only in a backup with secrets"
+        self.left_out.append(f"{found.path}: {why}")
 
     def _add_database(self, writer: ArchiveWriter, name: str, path: Path) -> None:
         """Add a plugin's database. If it cannot be copied as a database, copy its bytes."""
@@ -261,7 +309,8 @@ class _Copying:
         copy.unlink(missing_ok=True)
 
     def packed_secrets(self) -> bytes:
-        """Return the secrets as a zip file."""
+        """Return the secrets as a zip file. Raises `BackupRefused` if they are larger than
+        `_MOST_SECRETS`."""
         size = sum(len(data) for _, data in self.secrets)
         if size > _MOST_SECRETS:
             raise BackupRefused(f"the secrets have {size} bytes, expected {_MOST_SECRETS} at most")

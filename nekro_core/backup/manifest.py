@@ -51,7 +51,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         schema: The newest migration of the database.
         begun: When the work began, in seconds since 1970. All changes from before this time are in
             the backup.
-        ended: When the last file was read.
+        ended: When the last file was read, in seconds since 1970.
         engine: The kind of database.
         folder: The absolute path of the data folder. The paths of media in stored messages begin
             with it.

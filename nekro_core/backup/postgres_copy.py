@@ -22,30 +22,36 @@ def dump_postgres(
 ) -> None:
     """Write the database into a file, in PostgreSQL's custom format, and check that pg_restore can
     list its contents. The rows of the tables ``left_out`` are not written. The bot may use the
-    database meanwhile. ``done`` is called with the number of bytes written so far; it may raise.
-    Raises `BackupRefused`."""
+    database meanwhile. The file appears when it is whole: it is first written under another name,
+    ``target`` with the ending ``.part``, and a part is removed if this call fails. ``done`` is
+    called with the number of bytes written so far; it may raise. Raises `BackupRefused`."""
     database, environment, schema = _connection(url)
     program = _found("pg_dump", BackupRefused)
     choice = [f"--schema={schema}"] if schema else []
-    said = _run(
-        [
-            program,
-            "--format=custom",
-            "--no-owner",
-            "--no-privileges",
-            *choice,
-            *(f"--exclude-table-data=*.{table}" for table in left_out),
-            f"--file={target}",
-            database,
-        ],
-        environment,
-        lambda: done(target.stat().st_size if target.exists() else 0),
-    )
-    if said is not None:
-        raise BackupRefused(f"pg_dump could not copy the database: {said}")
-    problem = _listed(target, BackupRefused)
-    if problem is not None:
-        raise BackupRefused(f"pg_restore cannot read what pg_dump wrote: {problem}")
+    part = target.with_name(f"{target.name}.part")
+    try:
+        said = _run(
+            [
+                program,
+                "--format=custom",
+                "--no-owner",
+                "--no-privileges",
+                *choice,
+                *(f"--exclude-table-data=*.{table}" for table in left_out),
+                f"--file={part}",
+                database,
+            ],
+            environment,
+            lambda: done(part.stat().st_size if part.exists() else 0),
+        )
+        if said is not None:
+            raise BackupRefused(f"pg_dump could not copy the database: {said}")
+        problem = _listed(part, BackupRefused)
+        if problem is not None:
+            raise BackupRefused(f"pg_restore cannot read what pg_dump wrote: {problem}")
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def check_dump(path: Path) -> None:

@@ -27,7 +27,7 @@ class PreparedRestore(msgspec.Struct, frozen=True, kw_only=True):
         folder: The name of the folder beside the data folder with the unpacked files.
         backup: The name of the backup.
         made: When the backup was made, in seconds since 1970.
-        prepared: When the restore was prepared.
+        prepared: When the restore was prepared, in seconds since 1970.
         secrets: Whether the secrets are restored too.
     """
 
@@ -47,9 +47,12 @@ async def prepare_restore(
     work: BackupWork | None = None,
     wall: Callable[[], float] = time.time,
 ) -> PreparedRestore:
-    """Check and unpack a backup, so that the next start of the bot replaces ``data`` with it. An
-    earlier preparation is discarded. Raises `BackupError` and `OSError`; then nothing is
-    prepared."""
+    """Check and unpack a backup, so that the next start of the bot replaces ``data`` with it. When
+    the backup is prepared, a restore that was prepared earlier is discarded.
+
+    Raises `BackupError` and `OSError`. Then this backup is not prepared, and a restore that was
+    prepared earlier remains.
+    """
     work = work or BackupWork()
     if is_postgres(database_url):
         require_programs()
@@ -60,7 +63,7 @@ async def prepare_restore(
             stage_restore, backup, data, work, database_url=database_url, passphrase=passphrase
         ),
     )
-    cancel_prepared(data)
+    earlier = prepared_restore(data)
     prepared = PreparedRestore(
         folder=staged.folder.name,
         backup=backup.name,
@@ -68,12 +71,18 @@ async def prepare_restore(
         prepared=wall(),
         secrets=passphrase is not None and staged.manifest.has_secrets,
     )
-    write_whole(data / FOLDER / _NOTE, msgspec.json.encode(prepared))
+    try:
+        write_whole(data / FOLDER / _NOTE, msgspec.json.encode(prepared))
+    except BaseException:
+        discard_staged(staged.folder)
+        raise
+    if earlier is not None:
+        discard_staged(_folder(data, earlier))
     return prepared
 
 
 def prepared_restore(data: Path) -> PreparedRestore | None:
-    """Return the restore that the next start will carry out."""
+    """Return the restore that the next start carries out; None if none is prepared."""
     try:
         return msgspec.json.decode((data / FOLDER / _NOTE).read_bytes(), type=PreparedRestore)
     except (FileNotFoundError, msgspec.MsgspecError):

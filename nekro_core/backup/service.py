@@ -54,11 +54,16 @@ class BackupService:
     """Makes and keeps the backups in ``data/backups``. Use `BackupService.open`."""
 
     def __init__(
-        self, source: BackupSource, settings: BackupSettings, wall: Callable[[], float]
+        self,
+        source: BackupSource,
+        settings: BackupSettings,
+        wall: Callable[[], float],
+        keeps_schedule: Callable[[], bool] = lambda: True,
     ) -> None:
         self._source = source
         self._settings = settings
         self._wall = wall
+        self._keeps_schedule = keeps_schedule
         self._own = OwnBackups(source.data)
         self._work: BackupWork | None = None
         self._running: RunningBackup | None = None
@@ -73,17 +78,19 @@ class BackupService:
         *,
         wall: Callable[[], float] = time.time,
         look_s: float = LOOK_S,
+        keeps_schedule: Callable[[], bool] = lambda: True,
     ) -> AsyncIterator[Self]:
         """Open the service. Until the block ends, the service makes backups by the schedule. It
-        checks every ``look_s`` seconds whether a backup is due."""
-        service = cls(source, settings, wall)
+        checks every ``look_s`` seconds whether a backup is due. ``keeps_schedule`` returns whether
+        this process makes those backups: of several processes of one bot, one does."""
+        service = cls(source, settings, wall, keeps_schedule)
         async with background_tasks() as tasks:
             tasks.start_soon(service._keep_schedule, look_s, name="backups")
             yield service
 
     @property
     def running(self) -> RunningBackup | None:
-        """The backup that is being made now, by this process."""
+        """The backup that this process is making now; None if it makes none."""
         return self._running
 
     async def list(self) -> tuple[OwnBackup, ...]:
@@ -100,8 +107,10 @@ class BackupService:
         delete the oldest.
 
         With a passphrase, the backup also contains the secrets. ``report`` is called in another
-        thread. To stop the work, call `stop` or cancel the caller. Raises `BackupError` and
-        `OSError`; then no file is left.
+        thread. To stop the work, call `stop` or cancel the caller.
+
+        Raises `BackupError` and `OSError` if the backup cannot be made; then no file is left. Also
+        raises `OSError` if an old backup cannot be deleted; then the new backup stays.
         """
         if self._work is not None:
             raise BackupRefused("another backup is being made now: wait for it, or stop it")
@@ -143,9 +152,11 @@ class BackupService:
     async def receive(self, pieces: AsyncIterator[bytes]) -> tuple[OwnBackup, Manifest]:
         """Store a backup that is received in pieces, check it, and add it to the list.
 
-        Raises `BackupRefused` if another upload runs, if it is too large, or if nothing came for
-        `_PIECE_S`. Also raises `InvalidBackup`, `BackupTooNew` and `OSError`. After an error, or
-        if the caller is cancelled, no file is left.
+        Raises `BackupRefused` if another upload runs, if the backup is larger than
+        `MOST_UPLOADED_BYTES` or than the free space of the disk, or if no piece came for `_PIECE_S`
+        seconds. Also raises `InvalidBackup`, `BackupTooNew`, `RestoreRefused` (pg_restore is
+        missing) and `OSError`. After an error, or if the caller is cancelled, no file of this
+        upload is left.
         """
         if self._receiving:
             raise BackupRefused("another backup is being uploaded now: wait for it")
@@ -193,7 +204,7 @@ class BackupService:
         )
 
     async def prepared_restore(self) -> PreparedRestore | None:
-        """Return the restore that the next start carries out."""
+        """Return the restore that the next start carries out; None if none is prepared."""
         return await anyio.to_thread.run_sync(prepared_restore, self._source.data)
 
     async def cancel_restore(self) -> bool:
@@ -205,11 +216,13 @@ class BackupService:
         while True:
             await anyio.sleep(look_s)
             every_s = self._settings.every_hours * 3600.0
-            if not every_s:
+            if not every_s or not self._keeps_schedule():
                 continue
             try:
                 newest = max((each.made for each in await self.list()), default=0.0)
                 if self._wall() - max(newest, tried) < every_s or self._work is not None:
+                    continue
+                if not self._keeps_schedule():  # While the files were listed, another was chosen.
                     continue
                 tried = self._wall()
                 made = await self.make()

@@ -25,7 +25,7 @@ class Settled:
     timers: tuple[str, ...]
 
     def sentences(self) -> tuple[str, ...]:
-        """Return what the operator should know."""
+        """Return sentences about what was ended, for the operator; nothing if nothing was."""
         said = []
         if self.rows.deliveries:
             said.append(
@@ -45,8 +45,8 @@ class Settled:
 
 
 async def settle(store: Store, made: float, wall: Callable[[], float]) -> Settled:
-    """Settle the unfinished rows of a restored database. ``made`` is when the backup was made.
-    Raises `StoreError`."""
+    """Settle the unfinished rows of a restored database. ``made`` is when the backup was made, in
+    seconds since 1970. Raises `StoreError`."""
     now = wall()
     when = datetime.fromtimestamp(made, UTC)
     reason = f"restored from a backup of {when:%Y-%m-%d %H:%M} UTC; it may have been sent since"

@@ -85,14 +85,16 @@ class StagedRestore:
 
 
 def discard_staged(folder: Path) -> None:
-    """Delete a folder of unpacked files. A folder with another kind of name is not deleted."""
+    """Delete a folder of unpacked files. A folder whose name does not match `_STAGED` is not
+    deleted."""
     if _STAGED.search(folder.name):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def check_backup(path: Path, work: BackupWork) -> Manifest:
     """Check everything in a backup: the list of contents, each file, and the database. Raises
-    `InvalidBackup`, `BackupTooNew`, `BackupCancelled` and `OSError`."""
+    `InvalidBackup`, `BackupTooNew`, `BackupCancelled`, `RestoreRefused` (pg_restore is missing) and
+    `OSError`."""
     with BackupArchive.open(path) as archive:
         archive.check(work)
         with tempfile.TemporaryDirectory(prefix="nekro-check-") as folder:
@@ -179,7 +181,8 @@ def take_place(staged: Path, target: Path, now: float) -> tuple[Path | None, lis
 
 
 def _rename(source: Path, destination: Path, target: Path) -> None:
-    """Rename the first folder of a restore. Raises `RestoreRefused`: nothing was changed."""
+    """Rename a folder, as the first change of a restore. Raises `RestoreRefused` if this fails;
+    then nothing was changed. ``target`` is the data folder that the error's text names."""
     try:
         source.rename(destination)
     except OSError as error:
@@ -255,8 +258,8 @@ def _check_space(manifest: Manifest, target: Path) -> None:
     place = target.parent
     while not place.exists():
         place = place.parent
-    # Count the database three times in total, because a newer version of the bot migrates a copy of
-    # it.
+    # Count the database three times in total: a newer version of the bot migrates a copy of the
+    # file and, on a file system without hard links, makes a second copy to keep the old tables.
     needed = manifest.size + 2 * manifest.sized(SQLITE) + _KEPT_FREE
     free = shutil.disk_usage(place).free
     if free < needed:

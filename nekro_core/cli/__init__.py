@@ -17,6 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"nekro-core {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("run", help="start the bot")
+    commands.add_parser("gateway", help="start a process of a cluster: platforms and pages")
+    commands.add_parser("worker", help="start a process of a cluster: it answers")
     _add_outbox_actions(commands.add_parser("outbox", help="messages that did not go out, or may"))
     _add_account_actions(commands.add_parser("accounts", help="list, name and bind accounts"))
     _add_operator_calls(
@@ -66,14 +68,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mcp.add_argument("--port", type=int, default=8081, help="of --http; 0 takes a free one")
     _add_sandbox_actions(commands.add_parser("sandbox", help="what boxes are made from"))
     options = parser.parse_args(arguments)
-    if options.command == "run":
+    if options.command in ("run", "gateway", "worker"):
         # Switch the garbage collector off during the start. It would take half a second, because it
         # looks at all imported objects again and again, although none of them is ever freed. The
         # server enables it again when the bot is ready to answer.
         gc.disable()
-        from nekro_core.app.server import run  # noqa: PLC0415 - imports the web server
+        if options.command == "run":
+            from nekro_core.app.server import run  # noqa: PLC0415 - imports the web server
 
-        return run()
+            return run()
+        return _run_cluster_process(options.command)
     if options.command == "plugin" and options.action == "check":
         # This command starts a second process before it imports the bot.
         from nekro_core.cli.plugin_kit.check_command import check_command  # noqa: PLC0415
@@ -91,6 +95,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _run_cluster_process(role: str) -> int:
+    """Run a gateway or a worker, and return its exit status."""
+    try:
+        from nekro_core.app.cluster import start  # noqa: PLC0415 - needs the client of NATS
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "nats":
+            raise
+        print(
+            f"`nekro {role}` needs the client of NATS, which is not installed: "
+            "pip install 'nekro-core[cluster]'",
+            file=sys.stderr,
+        )
+        return 2
+    return start.run_gateway() if role == "gateway" else start.run_worker()
 
 
 def _add_backup_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

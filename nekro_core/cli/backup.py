@@ -1,7 +1,7 @@
 """Implements ``nekro backup`` and ``nekro restore``.
 
-Both commands work on the files themselves. A backup may be made while the bot runs. A restore needs
-a data folder that no bot uses.
+Both commands read and write the data themselves, and do not ask a running bot to do it. A backup
+may be made while the bot runs. A restore needs a data folder that no bot uses.
 """
 
 import argparse
@@ -10,11 +10,12 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from nekro_core.app.cluster.shared_objects import open_cluster_objects, open_object_files
 from nekro_core.app.restore import restore_backup
 from nekro_core.app.settings import Settings
 from nekro_core.backup.archive_reader import BackupArchive
@@ -68,16 +69,21 @@ async def _guarded(
 async def _make(options: argparse.Namespace, line: "_Line") -> None:
     settings = Settings.load()
     data = settings.nekro_data_dir.absolute()
-    source = BackupSource(data=data, database_url=settings.database_url, settings=env_files(Path()))
     passphrase = _new_passphrase() if options.with_secrets else None
     own = OwnBackups(data)
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
         if not data.is_dir():
             raise BackupRefused(f"there is no data folder {data}: start the bot once")
         if not data_folder_in_use(data):
             # Keep bots from starting meanwhile, because they could migrate the database.
             stack.enter_context(DataFolderLock(data))
         target = Path(options.file) if options.file else own.free_path(time.time())
+        source = BackupSource(
+            data=data,
+            database_url=settings.database_url,
+            settings=env_files(Path()),
+            objects=await stack.enter_async_context(open_object_files(settings)),
+        )
         work = BackupWork(line.report)
         made = await run_in_thread(
             work, partial(make_backup, source, target.absolute(), work, passphrase=passphrase)
@@ -115,6 +121,7 @@ async def _restore(options: argparse.Namespace, line: "_Line") -> None:
         passphrase=passphrase,
         replace=options.replace,
         settings_folder=Path() if here else None,
+        shared=open_cluster_objects(settings),
         work=BackupWork(line.report),
     )
     line.end()

@@ -39,7 +39,7 @@ FUNCTIONS: Mapping[str, str] = {
 
 def find_command(name: str) -> Command:
     """Import the function of a command. The garbage collector rests meanwhile, because imported
-    objects are never garbage and checking them takes a tenth of the time."""
+    objects are never garbage, and checking them would take a tenth of the time of the import."""
     module, _, function = FUNCTIONS[name].partition(":")
     gc.disable()
     try:

@@ -4,6 +4,7 @@ Both commands use the running bot, so the same checks, audit log and scopes appl
 """
 
 import argparse
+import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,7 +52,7 @@ async def _import(client: httpx.AsyncClient, options: argparse.Namespace) -> int
     text = _read(options.file)
     kept = existed = refused = 0
     first = 1
-    for batch in _batches(text.splitlines(keepends=True)):
+    for batch in _batches([*io.StringIO(text)]):
         given: dict[str, Any] = {"lines": "".join(batch), "first_line": first}
         if options.chat:
             given["chat_key"] = options.chat

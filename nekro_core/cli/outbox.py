@@ -17,7 +17,8 @@ from nekro_core.app.instance import InstanceInfo, find_running_instance
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey, ChatKeyError, DeliveryState, plain_text
 from nekro_core.delivery.outbound.admin import OPEN_STATES
-from nekro_core.store import DataFolderLock, DeliveryRow, Store, StoreError
+from nekro_core.store import DataFolderLock, DeliveryRow, GuardFailed, Store, StoreError
+from nekro_core.store.deliveries import is_marked
 from nekro_core.system.errors import NekroError
 
 _CALL_S = 20.0
@@ -82,12 +83,20 @@ async def _in_the_database(settings: Settings, options: argparse.Namespace) -> l
             resend, state = options.action == "resend", row.state
             if not (state.can_be_resent if resend else state.can_be_dropped):
                 raise _Refused(f"{options.id} is {state.value}: nothing to {options.action}")
+            changed = f"{options.id} was changed meanwhile: nekro outbox list"
             if resend:
-                row = await store.deliveries.renew(row, "sent again by the operator")
+                try:
+                    row = await store.deliveries.renew(row, "sent again by the operator")
+                except GuardFailed:
+                    raise _Refused(changed) from None
                 within = f"{settings.nekro_delivery.resend_for_s:g} s"
                 return [*_table([_view(row)]), f"it is sent when the bot starts within {within}"]
             reason = "dropped by the operator"
-            await store.deliveries.mark(row, DeliveryState.DROPPED, reason=reason)
+            written = await store.deliveries.mark(
+                row, DeliveryState.DROPPED, reason=reason, only_from=(state,)
+            )
+            if not is_marked(written):
+                raise _Refused(changed)
             return ["dropped"]
 
 

@@ -29,9 +29,10 @@ from nekro_core.store import StoreError
 from nekro_core.system.documents import DocumentError
 
 _SHOWN = 100
-"""How many sentences about lines are printed."""
+"""Maximum number of printed sentences that say why a line was not imported."""
 _IMPORT_S = 600.0
-"""Seconds for one part of an import: up to 5,000 lines, each with a write."""
+"""Time limit in seconds for one part of an import. A part has up to 5,000 lines, and each line is a
+write to the database."""
 
 
 class _Way(Protocol):
@@ -43,16 +44,17 @@ class _Way(Protocol):
     async def take(
         self, lines: str, *, first_line: int, made: float, check_only: bool
     ) -> TransferReport:
-        """Import lines."""
+        """Import lines. With ``check_only``, only say what an import would do."""
 
 
 async def export(options: argparse.Namespace) -> int:
-    """Export. Returns an exit status. Raises `SettingsError`."""
+    """Write what the bot knows to a file or to stdout. Returns an exit status. Raises
+    `SettingsError`."""
     return await _guarded(_export, options)
 
 
 async def import_(options: argparse.Namespace) -> int:
-    """Import. Returns an exit status. Raises `SettingsError`."""
+    """Import the lines of a file or of stdin. Returns an exit status. Raises `SettingsError`."""
     return await _guarded(_import, options)
 
 
@@ -133,8 +135,8 @@ async def _import(way: _Way, options: argparse.Namespace) -> int:
 
 
 def _new_file(name: str) -> Any:
-    """Open a file that does not exist yet, or stdout. Only its owner may read it, because it has
-    words of people."""
+    """Return stdout, or a new file that only its owner may read, because it has words of people.
+    Raises `OSError` if the file exists."""
     if name in ("", "-"):
         return _Kept(sys.stdout)
     path = Path(name)
@@ -160,8 +162,9 @@ class _Kept:
 
 
 def _parts(file: IO[str]) -> Iterator[tuple[int, str]]:
-    """Read parts of a file, each with the number of its first line. A line that is far too long is
-    read only so far that the bot refuses it."""
+    """Yield the file in parts, each with the number of its first line. Of a line that is longer
+    than `MAX_LINE`, only the beginning is kept in memory: one character more than the bot
+    accepts."""
     lines: list[str] = []
     size, first, number = 0, 1, 0
     while line := file.readline(MAX_LINE + 2):

@@ -1,6 +1,6 @@
 """Implements ``nekro upgrade``: installs another version beside this one, tries its migration on a
-copy of the database, and lets the running bot continue as that version. If it does not come up, the
-bot goes back by itself."""
+copy of the database, and lets the running bot continue as that version. If that version does not
+answer, the bot goes back to this one by itself."""
 
 import argparse
 import math
@@ -19,7 +19,6 @@ from nekro_core.app.restart import RESTART_SIGNAL
 from nekro_core.app.settings import Settings
 from nekro_core.app.upgrade.checks import check_container, check_owner, check_programs
 from nekro_core.app.upgrade.environment import (
-    UpgradeRefused,
     checked_source,
     make_environment,
     switch_current,
@@ -31,6 +30,7 @@ from nekro_core.app.upgrade.order import (
     read_order,
     write_order,
 )
+from nekro_core.app.upgrade.programs import UpgradeRefused
 from nekro_core.app.upgrade.trial import (
     NotTried,
     copy_of_file,
@@ -46,9 +46,9 @@ from nekro_core.store.upgrade import known_migrations
 
 _LOOK_S = 0.05
 _ENDS_S = 20.0
-"""Seconds until a bot that was asked to restart has ended."""
+"""Maximum wait, in seconds, until a bot that was asked to restart has ended."""
 _BACK_S = 60.0
-"""Seconds until the old version answers again. It usually takes 3 s."""
+"""Maximum wait, in seconds, until the old version answers again. It usually takes 3 s."""
 
 
 async def upgrade(options: argparse.Namespace) -> int:
@@ -65,7 +65,8 @@ async def upgrade(options: argparse.Namespace) -> int:
 
 
 async def _check_database(settings: Settings) -> int:
-    """Migrate the database of the settings, which is a copy. The old version calls this."""
+    """Migrate the database of the settings, which is a copy. The old version runs this in a process
+    of the new version."""
     began = time.monotonic()
     async with Store.open(settings.database_url, settings.nekro_store):
         pass
@@ -113,7 +114,9 @@ def _try(python: Path, database: Path | None, url: str, data: Path) -> float:
     _say("trying the migration on a copy of the database")
     try:
         with (
-            copy_of_file(database) if database is not None else copy_on_server(url, data, say=_say)
+            copy_of_file(database)
+            if database is not None
+            else copy_on_server(url, data, say=_say, now=time.time())
         ) as copy:
             began = time.monotonic()
             _say(try_migration(python, copy))
@@ -146,7 +149,8 @@ async def _let_continue(
     finally:
         if (left := read_order(data)) is not None and left.state == "wanted":
             (data / ORDER_FILE).unlink(missing_ok=True)
-    # A dump of a big database may take an hour. If the guard is killed, nothing was changed, and
+    # A dump of a big database may take an hour. The process of the bot makes it, and later watches
+    # over the new version. If the process of the bot is killed meanwhile, nothing was changed, and
     # whoever started the bot has to start it again.
     if await _state(data, {"keeping"}, math.inf, guard=place.pid) == "keeping":
         raise UpgradeRefused(
@@ -174,7 +178,7 @@ async def _let_continue(
 
 
 def _say_of_services(link: Path) -> None:
-    """Say how the services that start the bot of this folder are changed."""
+    """Print the commands that make the services of this folder start the new version."""
     machine, of_user = (
         unit_file("nekro", of_user=each, home=Path.home()).parent for each in (False, True)
     )
@@ -185,11 +189,13 @@ def _say_of_services(link: Path) -> None:
 
 
 async def _state(data: Path, waiting: set[str], within_s: float, *, guard: int = 0) -> str:
-    """Wait while the state of the order is one of ``waiting``, and while the process ``guard``
-    exists, if it is named. Return the last state."""
+    """Wait at most ``within_s`` seconds while the state of the order is one of ``waiting``. If
+    ``guard`` is a process id, also stop waiting when this process has ended. Return the last
+    state."""
     until = time.monotonic() + within_s
     while True:
-        # Whether the process exists is read first: it writes the next state before it ends.
+        # Look for the process first, and read the order after that: the process writes the next
+        # state before it ends.
         ended = bool(guard) and not await anyio.Path(f"/proc/{guard}").exists()
         order = read_order(data)
         state = order.state if order is not None else ""

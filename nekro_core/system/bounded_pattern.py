@@ -14,8 +14,9 @@ from nekro_core.system.errors import NekroError
 LIMIT_S = 0.05
 """Time limit for one search, in seconds. The pattern of a command needs microseconds."""
 REST_S = 5.0
-"""Seconds for which a pattern is not searched after a search took too long. So a chat member who
-writes slow texts on purpose can block the bot for at most a hundredth of the time."""
+"""Seconds for which a pattern is not searched after a search took too long. So with one pattern, a
+chat member who writes slow texts on purpose can block the bot for at most a hundredth of the
+time."""
 
 
 class PatternProblem(NekroError):

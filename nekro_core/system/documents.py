@@ -110,8 +110,8 @@ class DocumentStore(Protocol):
         """
 
     async def remove(self, name: str, *, expected: str) -> None:
-        """Remove a document. It can be written again, with None as the expected revision. Earlier
-        revisions are kept, unless the document is secret.
+        """Remove a document. It can be written again, with None as the expected revision. Unless
+        the document is secret, its last text and the texts before are kept as earlier revisions.
 
         Raises:
             DocumentConflict: The current revision is not ``expected``.
@@ -122,8 +122,8 @@ class DocumentStore(Protocol):
         a pattern, ``*`` matches any characters except ``/``."""
 
     async def revisions(self, name: str, limit: int = KEPT) -> Sequence[Document]:
-        """Return the newest revisions, the current one first. At most `KEPT` are stored. A secret
-        document has no earlier revisions."""
+        """Return the ``limit`` newest revisions, the current one first. At most `KEPT` are stored.
+        A secret document has no earlier revisions."""
 
     async def forget_earlier(self, name: str) -> int:
         """Delete all revisions except the current one, for example because they name a person who
@@ -168,7 +168,8 @@ def matches(name: str, patterns: Collection[str]) -> bool:
 
 
 def changed_lines(before: Document | None, found: Document | None) -> list[str]:
-    """Return what changed between two revisions, as lines of a unified diff without its head."""
+    """Return what changed from the revision ``before`` to the revision ``found``, as lines of a
+    unified diff without its head. Empty if one of them is None."""
     if before is None or found is None:
         return []
     old, new = before.text.splitlines(), found.text.splitlines()

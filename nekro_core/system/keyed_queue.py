@@ -91,7 +91,8 @@ class KeyedQueue:
         self._reads = KeyedLimiter(READ_AHEAD)
         self._fetches = KeyedLimiter(FETCHES_AT_ONCE)
         self._waiting = 0
-        self._progress = anyio.Event()
+        self._progress: anyio.Event | None = None
+        """Set after the next job. None while nobody waits: most jobs end without a waiter."""
 
     async def submit(self, key: Hashable, job: Job) -> None:
         """Queue a job. Waits only while ``capacity`` jobs are queued already.
@@ -101,7 +102,7 @@ class KeyedQueue:
             job: Called without arguments and awaited.
         """
         while self._waiting >= self._capacity:
-            await self._progress.wait()
+            await self._wait_for_progress()
         self._waiting += 1
         queue = self._queues.get(key)
         if queue is not None:
@@ -152,7 +153,7 @@ class KeyedQueue:
     async def idle(self) -> None:
         """Wait until no job is queued or running."""
         while self._queues:
-            await self._progress.wait()
+            await self._wait_for_progress()
 
     async def _work(self, key: Hashable) -> None:
         queue = self._queues[key]
@@ -173,9 +174,15 @@ class KeyedQueue:
         except Exception:  # noqa: BLE001 - logged with its traceback; the next job must run
             logger.exception("{}: a message could not be processed", key)
 
+    async def _wait_for_progress(self) -> None:
+        if self._progress is None:
+            self._progress = anyio.Event()
+        await self._progress.wait()
+
     def _notify(self) -> None:
-        self._progress.set()
-        self._progress = anyio.Event()
+        if self._progress is not None:
+            self._progress.set()
+            self._progress = None
 
 
 class Prefetch(Generic[T]):
@@ -188,7 +195,9 @@ class Prefetch(Generic[T]):
 
     def __init__(self, read: Callable[[], Awaitable[T]]) -> None:
         self._read = read
-        self._finished = anyio.Event()
+        self._ended = False
+        self._end: anyio.Event | None = None
+        """Set at the end of the read. None while nobody waits for it."""
         self._value: list[T] = []
         self._error: Exception | None = None
         self.begun = False
@@ -202,11 +211,13 @@ class Prefetch(Generic[T]):
         Raises:
             Exception: The error that ``read`` raised.
         """
-        if self.begun:
-            await self._finished.wait()
-        else:
+        if not self.begun:
             self.begun = True
             await self.read()
+        elif not self._ended:
+            if self._end is None:
+                self._end = anyio.Event()
+            await self._end.wait()
         if self._error is not None:
             raise self._error
         return self._value[0]
@@ -219,4 +230,6 @@ class Prefetch(Generic[T]):
         except Exception as error:  # noqa: BLE001 - `get` raises it
             self._error = error
         finally:
-            self._finished.set()
+            self._ended = True
+            if self._end is not None:
+                self._end.set()

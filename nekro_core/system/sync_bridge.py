@@ -53,7 +53,8 @@ async def run_bridged(coroutine: Awaitable[T]) -> T:
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine and return its result, or raise its error. Raises `CannotWait` in a task that
-    does not run through `run_bridged`."""
+    does not run through `run_bridged`. In a thread, raises `TimeoutError` if the coroutine has not
+    ended after `_THREAD_S`; the coroutine then continues."""
     here = getcurrent()
     if isinstance(here, _Inner):
         result: T = here.waiter.switch(_ToAwait(coroutine))
@@ -75,8 +76,12 @@ def can_wait() -> bool:
 
 
 def outer_frame(frame: FrameType) -> FrameType | None:
-    """Return the frame that called `run_bridged`. ``frame`` is the frame of the bridge. It is the
-    outermost frame on the stack of a handler."""
+    """Return the frame from which the stack continues outside of a handler; None if there is none.
+
+    A handler runs on the stack of its own greenlet. ``frame`` is the outermost frame of that stack,
+    which is the frame of `_Bridge.run`. The returned frame waits for the handler; the frames that
+    called `run_bridged` are its ``f_back``.
+    """
     bridge = frame.f_locals.get("self")
     waiter = bridge.inner.waiter if isinstance(bridge, _Bridge) and bridge.inner else None
     return waiter.gr_frame if waiter is not None else None

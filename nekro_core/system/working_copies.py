@@ -84,9 +84,9 @@ class WorkingCopies:
         folder: The folder with the copies. One process uses it.
         patterns: The names of the documents, as patterns for `DocumentStore.listed`.
         secret: The names, or patterns of names, of the documents that contain secrets.
-        in_existing_folders: Patterns of documents that are not copied, unless their folder exists.
-            Such a folder belongs for example to a plugin that may be installed only in another
-            process.
+        in_existing_folders: Patterns of names of documents. Such a document is copied only if its
+            folder exists below ``folder``. The folder belongs for example to a plugin that may be
+            installed only for another process.
     """
 
     def __init__(
@@ -150,8 +150,8 @@ class WorkingCopies:
             return self._same != before
 
     async def copy(self, *, to_shared: bool, overwrite: bool = False) -> list[str]:
-        """Make both sides the same, and return the names of the documents that were copied or
-        removed.
+        """Copy the documents of one side to the other side. Return the names of the documents that
+        were copied or removed.
 
         Args:
             to_shared: True to copy the files to the shared documents, False to copy the shared
@@ -254,7 +254,8 @@ class WorkingCopies:
         return dict(listed), await anyio.to_thread.run_sync(self._own)
 
     async def _change(self, name: str, text: str | None, expected: str | None) -> None:
-        """Write a new text, or remove the document for None."""
+        """Write a new text to both sides. If ``text`` is None, remove the document from both.
+        ``expected`` is the revision of the file that the caller has read."""
         async with self._settling:
             same = self._known()
             before = dict(same)
@@ -331,8 +332,8 @@ class WorkingCopies:
         await self._pull(name, theirs, mine)
 
     async def _equal(self, name: str, theirs: str | None, mine: str | None) -> bool:
-        """Return whether both sides have the same text. If they have, store their revisions in the
-        file `STATE`."""
+        """Return whether both sides have the same text. If they have, note that their revisions are
+        the same; `_write_state` then stores this in the file `STATE`."""
         if theirs is None or mine is None:
             if theirs is mine:
                 self._known().pop(name, None)
@@ -344,7 +345,7 @@ class WorkingCopies:
         return True
 
     async def _pull(self, name: str, _theirs: str | None, mine: str | None) -> None:
-        """Copy the shared document to the file."""
+        """Copy the shared document to the file. ``mine`` is the file's present revision."""
         document = await self._shared.read(name)
         text = document.text if document else None
         await self._replace(name, text, mine)
@@ -355,7 +356,8 @@ class WorkingCopies:
         )
 
     async def _push(self, name: str, theirs: str | None, mine: str | None) -> None:
-        """Copy the file to the shared document."""
+        """Copy the file, with the revision ``mine``, to the shared document, if that still has the
+        revision ``theirs``."""
         found = await self._files.read(name)
         if (found.revision if found else None) != mine:
             return  # The file has changed again. The next call copies it.

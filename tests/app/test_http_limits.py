@@ -20,6 +20,9 @@ Connect = Callable[[], Any]
 class Hasty(LimitedHttpProtocol):
     head_s = 0.3
     untaken_s = 0.4
+
+
+class Narrow(LimitedHttpProtocol):
     most_connections = 3
 
 
@@ -111,11 +114,20 @@ async def test_a_connection_that_sends_no_whole_head_in_time_is_closed(beginning
 
 
 async def test_a_connection_beyond_the_limit_is_closed_at_once() -> None:
-    async with served(Hasty) as connect:
+    begun = 0
+
+    async def counted(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal begun
+        begun += 1
+        await application(scope, receive, send)
+
+    async with served(Narrow, counted) as connect:
         first = [await connect() for _ in range(3)]
         for stream in first:
             await stream.send(HEAD + b"Content-Length: 9\r\n\r\n")
-        await anyio.sleep(0.05)
+        with anyio.fail_after(30):
+            while begun < 3:  # A connection without a request would be closed in its place.
+                await anyio.sleep(0.005)
         async with await connect() as one_more:
             assert await is_closed(one_more)
         for stream in first:
@@ -124,13 +136,9 @@ async def test_a_connection_beyond_the_limit_is_closed_at_once() -> None:
             await stream.aclose()
 
 
-class Patient(LimitedHttpProtocol):
-    most_connections = 3
-
-
 @pytest.mark.parametrize("beginning", [b"", b"GET /", HEAD + b"Content-Length: 0\r\n\r\n"])
 async def test_idle_connections_are_closed_to_make_room_for_new_ones(beginning: bytes) -> None:
-    async with served(Patient) as connect:
+    async with served(Narrow) as connect:
         held = [await connect() for _ in range(3)]
         for stream in held:
             await stream.send(beginning or b"\r\n")

@@ -32,7 +32,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def log(clock: Clock) -> Iterator[Kept]:
-    """The web server's log, throttled as the gateway throttles it."""
+    """The web server's log, throttled as `nekro_core.app.logs.configure_logging` throttles it."""
     server, kept, seldom = logging.getLogger("uvicorn.error"), Kept(), VisitorLogThrottle(clock)
     server.addHandler(kept)
     server.addFilter(seldom)
@@ -53,7 +53,7 @@ UPGRADE = (
 async def test_preview_visitors_and_boxes_do_not_fill_the_log(log: Kept, clock: Clock) -> None:
     async with world() as here:
         # The start of the web server has changed the logger: it gave it other handlers and another
-        # level. In a bot, the gateway then sets the level to WARNING.
+        # level. In a bot, `configure_logging` sets the level to WARNING.
         server = logging.getLogger("uvicorn.error")
         server.setLevel(logging.WARNING)
         server.addHandler(log)

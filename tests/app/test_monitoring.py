@@ -87,7 +87,7 @@ async def test_an_adapter_that_cannot_start_is_named(tmp_path: Path) -> None:
         assert (await numbers(app))['nekro_adapter_up{platform="chatty"}'] == 0
 
 
-async def test_a_database_that_another_program_holds_is_a_reason_and_stops_no_metrics(
+async def test_while_another_program_locks_the_database_the_bot_is_not_ready_but_gives_metrics(
     tmp_path: Path,
 ) -> None:
     settings = Settings(nekro_data_dir=tmp_path)

@@ -96,20 +96,25 @@ async def test_a_second_account_is_added_paused_and_removed_while_the_first_one_
             name = {"platform": "onebot_v11", "account": "20003"}
             paused = await platforms.pause_account(OTTO, **name)
             await second.wait_disconnected()
+            again = await platforms.pause_account(OTTO, **name)
+            assert (paused.undoable, again.undoable) == (True, False)
             await first.say_in_group(40001, 10001, "hello", at_me=True)
             assert (await first.next_send(60)).text == "all is well"
 
             await app.operations.audit.undo(OTTO, entry_id=paused.entry_id)
             await second.wait_connected()
+            assert not (await platforms.resume_account(OTTO, **name)).undoable
             await platforms.remove_account(OTTO, **name)
             await second.wait_disconnected()
         accounts = await platforms.accounts(VERA)
         assert [each.status.key for each in accounts] == ["20002"]
         log = await app.operations.audit.newest(OTTO)
-        assert [each.action for each in log][:5] == [
+        assert [each.action for each in log][:7] == [
             "platforms.remove_account",
             "platforms.resume_account",
+            "platforms.resume_account",
             "audit.undo",
+            "platforms.pause_account",
             "platforms.pause_account",
             "platforms.add_account",
         ]
@@ -164,7 +169,10 @@ async def test_a_platform_is_switched_on_and_off_while_the_bot_runs_and_stays_so
         assert off.result.state is PlatformState.OFF
         assert await platforms.accounts(VERA, platform="mail") == []
         assert (await platforms.enable(OTTO, platform="mail")).result.state == "running"
-        await platforms.disable(OTTO, platform="mail")
+        assert not (await platforms.enable(OTTO, platform="mail")).undoable
+        assert not (await platforms.enable(OTTO, platform="onebot_v11")).undoable
+        assert (await platforms.disable(OTTO, platform="mail")).undoable
+        assert not (await platforms.disable(OTTO, platform="mail")).undoable
         with pytest.raises(PlatformNotSwitched, match="always runs"):
             await platforms.disable(OTTO, platform="onebot_v11")
         with pytest.raises(PlatformNotSwitched, match="no platform"):

@@ -154,7 +154,7 @@ async def test_changed_send_rates_apply_at_once(folder: Path) -> None:
         assert queue.window.wait_s(1.0) == 9.0, "messages sent before the change still count"
 
 
-async def test_after_a_change_more_turns_run_at_the_same_time(folder: Path) -> None:
+async def test_a_raised_number_of_concurrent_turns_applies_at_once(folder: Path) -> None:
     running = running_with(folder, "[agent]\nconcurrent_turns = 1\nlongest_queue_s = 0.01\n")
     slots = TurnSlots(running.settings.nekro_agent)
     got: list[bool] = []

@@ -124,7 +124,9 @@ def test_settings_under_nonebots_names_are_read(
 
 
 @pytest.mark.parametrize("text", ['["Mei", "梅"]', "Mei"])
-def test_a_list_with_a_least_length_is_read_as_json(folder: Path, text: str) -> None:
+def test_a_setting_that_is_a_list_with_a_least_length_is_read_as_json(
+    folder: Path, text: str
+) -> None:
     (folder / ".env").write_text(f"NEKRO_AGENT__NAMES={text}\n")
     if text == "Mei":
         with pytest.raises(SettingsError, match="NEKRO_AGENT__NAMES: not readable as JSON"):
@@ -185,7 +187,7 @@ def test_the_settings_file_is_read_from_the_data_folder_that_dotenv_names(folder
         ('[models.draw]\nbase_url = "x"\nmodel = "m"\n', "line 2: models.draw.base_url: "),
     ],
 )
-def test_an_error_in_the_file_is_reported_with_line_and_setting(
+def test_an_error_in_settings_toml_is_reported_with_line_and_setting(
     folder: Path, text: str, says: str
 ) -> None:
     write_settings(folder, text)
@@ -193,7 +195,7 @@ def test_an_error_in_the_file_is_reported_with_line_and_setting(
         Settings.load(folder)
 
 
-def test_a_file_that_is_not_text_is_reported_with_its_line(folder: Path) -> None:
+def test_a_settings_toml_that_is_not_text_is_reported_with_its_line(folder: Path) -> None:
     write_settings(folder, "")
     (folder / "data" / "settings.toml").write_bytes(b"port = 1\n# \xff\n")
     with pytest.raises(SettingsError, match="line 2: not UTF-8"):

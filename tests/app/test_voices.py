@@ -1,4 +1,5 @@
-"""Endpoints of the roles ``hear`` and ``speak`` stand in for each other."""
+"""If an endpoint of the role ``hear`` or ``speak`` fails, the next endpoint of the same role stands
+in."""
 
 import pytest
 

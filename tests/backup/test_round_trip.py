@@ -1,5 +1,6 @@
 """A backup brings back the same chats, settings, plugins and media."""
 
+import os
 import sqlite3
 import stat
 import threading
@@ -19,6 +20,7 @@ from nekro_core.app.documents import (
 from nekro_core.app.restore import carry_out_prepared, restore_backup
 from nekro_core.app.settings import Settings
 from nekro_core.backup.archive_reader import BackupArchive
+from nekro_core.backup.config_secrets import LARGEST
 from nekro_core.backup.errors import (
     BackupCancelled,
     BackupRefused,
@@ -110,6 +112,27 @@ async def test_secrets_are_in_a_backup_only_encrypted_and_on_request(
     assert "k-1234567890" not in restored
 
 
+async def test_a_configuration_that_is_too_large_to_be_searched_counts_as_secret(
+    data: Path, tmp_path: Path, settings: Settings
+) -> None:
+    await talk(data)
+    large = CONFIG + b"notes: " + b"x" * LARGEST + b"\n"
+    write(data / "plugin_data" / "ann.weather" / "config.yaml", large)
+    plain, locked = tmp_path / "plain.zip", tmp_path / "locked.zip"
+    made = make_backup(source_of(data), plain, BackupWork())
+    (sentence,) = (each for each in made.manifest.left_out if "config.yaml" in each)
+    assert sentence == (
+        f"plugin_data/ann.weather/config.yaml: it may have keys and has over {LARGEST} bytes; "
+        "only in a backup with secrets"
+    )
+    make_backup(source_of(data), locked, BackupWork(), passphrase=PASSPHRASE)
+    for backup in (plain, locked):
+        with zipfile.ZipFile(backup) as opened:
+            assert not [each for each in opened.namelist() if "config.yaml" in each]
+    await restore_backup(settings, locked, tmp_path / "all", passphrase=PASSPHRASE)
+    assert (tmp_path / "all/plugin_data/ann.weather/config.yaml").read_bytes() == large
+
+
 async def test_documents_of_the_database_are_in_a_backup_as_files(
     data: Path, tmp_path: Path, settings: Settings
 ) -> None:
@@ -154,7 +177,7 @@ def test_a_short_passphrase_is_refused_and_leaves_no_file(data: Path, tmp_path: 
     assert {*snapshot(tmp_path)} - {*before} <= {"data/backups/.making"}
 
 
-async def test_a_backup_made_while_messages_are_written_shows_one_moment(
+async def test_a_backup_made_while_messages_are_written_has_the_state_of_one_moment(
     data: Path, tmp_path: Path, settings: Settings
 ) -> None:
     await talk(data, *(f"old {number} " + "x" * 2000 for number in range(2000)))
@@ -207,7 +230,9 @@ async def test_a_used_folder_is_replaced_only_on_request_and_kept_under_another_
     assert (data / "models/large.gguf").exists()
 
 
-def test_what_fails_after_the_folder_is_replaced_is_told_with_the_place(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_carried_over_after_a_restore_is_named_with_its_paths(
+    tmp_path: Path,
+) -> None:
     staged, target = tmp_path / "staged", tmp_path / "data"
     write(staged / "new.txt", b"new")
     # No folder can be moved to the place of this link.
@@ -270,6 +295,27 @@ async def test_a_prepared_restore_is_carried_out_at_the_next_start(
     assert await carry_out_prepared(settings) is None
 
 
+async def test_if_a_restore_cannot_be_prepared_the_earlier_one_stays_prepared(
+    data: Path, tmp_path: Path
+) -> None:
+    await talk(data, "before")
+    async with BackupService.open(source_of(data), BackupSettings()) as service:
+        made = await service.make()
+        earlier = await service.prepare_restore(made.path.name)
+        beside = {each.name for each in tmp_path.iterdir()}
+        (data / "restore" / ".next.json.new").mkdir()
+        with pytest.raises(IsADirectoryError):
+            await service.prepare_restore(made.path.name)
+        assert await service.prepared_restore() == earlier
+        assert {each.name for each in tmp_path.iterdir()} == beside
+        (data / "restore" / ".next.json.new").rmdir()
+        later = await service.prepare_restore(made.path.name)
+        assert await service.prepared_restore() == later
+        assert {each.name for each in tmp_path.iterdir()} == {*beside, later.folder} - {
+            earlier.folder
+        }
+
+
 async def test_a_stopped_backup_leaves_no_file(data: Path, tmp_path: Path) -> None:
     await talk(data)
     write(data / "plugin_data" / "ann.weather" / "large.bin", bytes(5_000_000))
@@ -292,6 +338,37 @@ async def test_a_stopped_backup_leaves_no_file(data: Path, tmp_path: Path) -> No
         assert await service.list() == ()
     after = snapshot(data)
     assert {*after} - {*before} <= {"backups/.making", "nekro.sqlite3-wal", "nekro.sqlite3-shm"}
+
+
+@pytest.mark.parametrize("kind", ["link", "socket", "folder", "nothing"])
+async def test_a_file_that_is_replaced_while_the_backup_is_made_is_left_out(
+    data: Path, tmp_path: Path, kind: str
+) -> None:
+    await talk(data)
+    for name in ("1", "2", "3"):
+        write(data / "plugin_data" / "ann.weather" / name, bytes(1000))
+    replaced: list[str] = []
+
+    def replace(progress: BackupProgress) -> None:
+        if progress.phase != "files" or replaced:
+            return
+        replaced.append(kind)
+        path = data / "plugin_data" / "ann.weather" / "3"
+        path.unlink()
+        if kind == "link":
+            path.symlink_to(tmp_path / "elsewhere")
+        elif kind == "socket":
+            os.mknod(path, stat.S_IFSOCK | 0o600)
+        elif kind == "folder":
+            path.mkdir()
+
+    write(tmp_path / "elsewhere", b"not the bot's")
+    backup = tmp_path / "backup.zip"
+    make_backup(source_of(data), backup, BackupWork(report=replace))
+    assert replaced == [kind]
+    with zipfile.ZipFile(backup) as opened:
+        names = [each for each in opened.namelist() if "ann.weather/" in each]
+    assert [each[-1] for each in names if each[-1].isdecimal()] == ["1", "2"]
 
 
 async def test_files_of_a_killed_backup_are_deleted_by_the_next_backup(data: Path) -> None:
@@ -349,6 +426,58 @@ async def test_a_schedule_that_is_set_while_the_bot_runs_makes_a_backup(data: Pa
         with anyio.fail_after(30):
             while not await service.list():
                 await anyio.sleep(0.01)
+
+
+async def test_a_process_makes_the_backups_of_the_schedule_only_while_it_is_chosen_for_it(
+    data: Path,
+) -> None:
+    await talk(data)
+    chosen: list[bool] = []
+    days = [0.0]
+    async with BackupService.open(
+        source_of(data),
+        BackupSettings(every_hours=24),
+        wall=lambda: time.time() + 86_400 * days[0],
+        look_s=0.01,
+        keeps_schedule=lambda: bool(chosen),
+    ) as service:
+
+        async def made(count: int) -> None:
+            with anyio.fail_after(30):
+                while len(await service.list()) < count or service.running is not None:
+                    await anyio.sleep(0.01)
+
+        await anyio.sleep(0.1)
+        assert await service.list() == ()
+        chosen.append(True)
+        await made(1)
+        chosen.clear()
+        days[0] = 2.0
+        await anyio.sleep(0.1)
+        assert len(await service.list()) == 1
+        chosen.append(True)
+        await made(2)
+
+
+async def test_a_process_makes_no_backup_if_another_is_chosen_while_it_lists_its_backups(
+    data: Path,
+) -> None:
+    await talk(data)
+    asked = 0
+
+    def chosen() -> bool:
+        """Only until the backups are listed, which follows each first question."""
+        nonlocal asked
+        asked += 1
+        return bool(asked % 2)
+
+    async with BackupService.open(
+        source_of(data), BackupSettings(every_hours=24), look_s=0.01, keeps_schedule=chosen
+    ) as service:
+        with anyio.fail_after(30):
+            while asked < 10:
+                await anyio.sleep(0.01)
+        assert await service.list() == ()
 
 
 def test_only_one_backup_is_made_at_a_time(data: Path, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ async def leave(bot: BotProcess) -> None:
     await bot.stop()
 
 
-async def test_the_running_json_of_a_killed_bot_is_ignored_and_a_failed_start_is_reported(
+async def test_the_file_of_a_killed_bot_is_ignored_and_a_failed_start_is_reported(
     folder: Path, write_env
 ) -> None:
     write_env(NEKRO_DATABASE_URL="nonsense", NEKRO_LLM__BASE_URL=NOBODY, NEKRO_LLM__MODEL="m")

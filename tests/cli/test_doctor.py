@@ -29,7 +29,7 @@ async def findings(folder: Path) -> dict[str, Finding]:
     return found
 
 
-async def test_doctor_finds_nothing_on_a_healthy_machine(folder: Path, write_env) -> None:
+async def test_doctor_finds_no_problem_on_a_healthy_machine(folder: Path, write_env) -> None:
     async with (
         ScriptedModelServer(["Hi!"], api_key=KEY) as model,
         TranscriptionServer() as transcriber,

@@ -33,7 +33,7 @@ def line(text: str, chat: str = GROUP, **fields: object) -> str:
     return json.dumps({"chat_key": chat, "text": text, "since": 1000.5, **fields}) + "\n"
 
 
-async def test_notes_go_out_of_a_running_bot_and_come_back_once(folder: Path) -> None:
+async def test_notes_of_a_running_bot_are_exported_and_imported_only_once(folder: Path) -> None:
     first = line("likes tea", about_id="10001", about_name="Lin", said_by="10001")
     ended = line("the door is red", until=2000.25, kind="decision")
     other = line("喜欢猫", OTHER)

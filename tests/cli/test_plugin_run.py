@@ -55,7 +55,9 @@ def said(word: str) -> str:
     )
 
 
-async def test_each_saved_file_is_loaded_at_once(folder: Path, write_env) -> None:
+async def test_a_plugin_is_loaded_again_as_soon_as_its_file_is_saved(
+    folder: Path, write_env
+) -> None:
     plugin = folder / "work" / "cup.py"
     plugin.parent.mkdir()
     plugin.write_text(said("first"))

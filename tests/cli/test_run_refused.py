@@ -108,7 +108,7 @@ def test_a_port_in_use_is_reported_before_weights_are_downloaded(
         assert "another program holds it" in run_here(capsys)
 
 
-def test_two_sockets_never_share_a_port() -> None:
+def test_a_port_cannot_be_bound_until_the_socket_that_listens_there_is_closed() -> None:
     with bind_listener("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
         with pytest.raises(PortTaken, match="another program holds it"):

@@ -89,7 +89,7 @@ def test_a_broken_file_is_reported_and_not_overwritten(folder: Path) -> None:
     assert path.read_text() == "[agent]\nnames = [\n"
 
 
-def test_restart_says_that_no_bot_runs(folder: Path) -> None:
+def test_the_command_restart_says_that_no_bot_runs(folder: Path) -> None:
     done = nekro(folder, "restart")
     assert done.status == 1
     assert "no bot runs with the data folder data" in done.err

@@ -1,5 +1,5 @@
-"""``nekro export`` and ``nekro import`` carry what a bot knows to another one, with and without a
-running bot."""
+"""``nekro export`` writes what a bot knows to a file, and ``nekro import`` gives it to another bot.
+Both work with and without a running bot."""
 
 import json
 import re
@@ -24,7 +24,7 @@ GROUP = "onebot_v11-group_30003"
 
 
 def example() -> str:
-    """The example of the page about the format."""
+    """The example file of the page that describes the lines of an export."""
     (block,) = re.findall(
         r"^```jsonl\n(.*?)^```", PAGE.read_text("utf-8"), re.DOTALL | re.MULTILINE
     )
@@ -60,7 +60,7 @@ def counts(done: Ended) -> dict[str, tuple[int, ...]]:
 EVERY = ("setting", "persona", "policy", "account", "chat", "person", "note")
 
 
-def test_the_example_of_the_page_is_imported_once_and_comes_out_again(folder: Path) -> None:
+def test_the_example_of_the_page_is_imported_once_and_can_be_exported(folder: Path) -> None:
     dry = imported(folder, example(), "--dry-run")
     assert (dry.status, dry.err) == (0, "")
     assert counts(dry) == {**dict.fromkeys(EVERY, (1, 0, 0, 0)), "message": (2, 0, 0, 0)}
@@ -142,7 +142,7 @@ def test_a_line_that_cannot_be_imported_is_named_and_the_others_are_imported(
     assert counts(done)["chat"][0] == 2
 
 
-def test_addresses_that_hold_passwords_stay_here_and_lists_keep_their_order(folder: Path) -> None:
+def test_an_export_has_no_addresses_with_secrets_and_keeps_the_order_of_lists(folder: Path) -> None:
     data = folder / "data"
     data.mkdir()
     (data / "conduct.toml").write_text(f'[chats."{GROUP}"]\nnames = ["Nekro", "Ada"]\n')
@@ -158,7 +158,7 @@ def test_addresses_that_hold_passwords_stay_here_and_lists_keep_their_order(fold
     assert policy["value"] == ["Nekro", "Ada"]
 
 
-def test_nothing_that_is_set_here_is_overwritten(folder: Path) -> None:
+def test_an_import_overwrites_only_personas_of_which_it_has_a_newer_version(folder: Path) -> None:
     data = folder / "data"
     data.mkdir()
     (data / "conduct.toml").write_text(f'[chats."{GROUP}"]\npersona_name = "Owl"\n')
@@ -185,7 +185,9 @@ def test_nothing_that_is_set_here_is_overwritten(folder: Path) -> None:
     assert counts(imported(folder, later)) == {"persona": (0, 1, 0, 0)}
 
 
-def test_erased_people_stay_erased(folder: Path) -> None:
+def test_an_export_from_before_an_erasure_does_not_bring_the_erased_person_back(
+    folder: Path,
+) -> None:
     data = folder / "data"
     data.mkdir()
     secret = partial(kept_secret, data, "erased")
@@ -219,7 +221,7 @@ def test_erased_people_stay_erased(folder: Path) -> None:
     assert counts(imported(folder, later)) == {"person": (1, 0, 0, 0)}
 
 
-def test_an_interrupted_import_goes_on_where_it_ended(folder: Path) -> None:
+def test_an_interrupted_import_is_continued_where_it_stopped(folder: Path) -> None:
     lines = [said(f"line {number}", 1000.0 + number // 3) for number in range(30)]
     assert counts(imported(folder, "".join(lines[:11]))) == {"message": (11, 0, 0, 0)}
     assert counts(imported(folder, "".join(lines))) == {"message": (19, 11, 0, 0)}
@@ -227,7 +229,7 @@ def test_an_interrupted_import_goes_on_where_it_ended(folder: Path) -> None:
     assert [each[0]["text"] for each in found] == [f"line {number}" for number in range(30)]  # type: ignore[index]
 
 
-def test_a_chat_with_messages_of_its_own_gets_no_older_ones(folder: Path) -> None:
+def test_no_messages_are_imported_into_a_chat_with_messages_of_its_own(folder: Path) -> None:
     assert imported(folder, said("of its own", 5000.0)).status == 0
     done = imported(folder, said("older", 4000.0) + said("elsewhere", 4000.0, "web-group_b"))
     assert counts(done) == {"message": (1, 0, 0, 1)}
@@ -279,7 +281,7 @@ async def test_a_running_bot_exports_and_imports_all_but_messages(folder: Path) 
 
 
 @pytest.mark.jail
-async def test_the_bot_answers_no_imported_message_and_knows_them(folder: Path) -> None:
+async def test_imported_messages_are_not_answered_and_are_in_later_prompts(folder: Path) -> None:
     chat = "web-private_lin"
     lines = said("the bird is a heron", time.time() - 60, chat, user_id="lin", to_bot=True)
     assert imported(folder, lines).status == 0

@@ -1,4 +1,4 @@
-"""``nekro upgrade`` refuses what could not end well, before it makes anything."""
+"""``nekro upgrade`` refuses to begin if it lacks a program that it would need later."""
 
 from pathlib import Path
 

@@ -46,7 +46,7 @@ def test_a_watched_file_reports_each_change(tmp_path: Path) -> None:
     assert not followed.changed()
 
 
-def test_a_watched_file_below_a_file_is_an_error(tmp_path: Path) -> None:
+def test_to_watch_a_path_below_a_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError):
         WatchedFile(tmp_path / "file" / "names.toml").changed()

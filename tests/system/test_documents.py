@@ -17,13 +17,13 @@ from tests.system.document_store_contract import CHECKS
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-async def test_files_pass_the_contract(
+async def test_documents_in_files_pass_the_contract(
     tmp_path: Path, check: Callable[[DocumentStore], Awaitable[None]]
 ) -> None:
     await check(FileDocuments(tmp_path, secret={"secrets.toml"}))
 
 
-async def test_a_text_that_was_edited_by_hand_is_a_revision(tmp_path: Path) -> None:
+async def test_a_text_that_was_edited_by_hand_is_kept_as_a_revision(tmp_path: Path) -> None:
     documents = FileDocuments(tmp_path)
     first = await documents.write("conduct.toml", "# by the page\n", expected=None)
     (tmp_path / "conduct.toml").write_text("# by hand\n")
@@ -71,7 +71,7 @@ async def test_a_file_that_is_not_text_is_an_error(tmp_path: Path) -> None:
         await FileDocuments(tmp_path).read("conduct.toml")
 
 
-async def test_a_lock_that_is_never_released_is_an_error(tmp_path: Path) -> None:
+async def test_a_write_fails_if_another_process_never_releases_the_lock(tmp_path: Path) -> None:
     (tmp_path / "revisions").mkdir()
     held = os.open(tmp_path / "revisions" / ".lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(held, fcntl.LOCK_EX)

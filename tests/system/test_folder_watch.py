@@ -15,8 +15,8 @@ async def test_a_cancelled_watch_ends_at_once(tmp_path: Path) -> None:
     async def watch() -> None:
         async with stop_event_of_watch() as stop:
             watching.set()
-            # The thread checks for changes only every minute, but it checks the stop event every 20
-            # ms.
+            # `awatch` waits for changes in a thread. If nothing changes, the thread returns only
+            # every minute, but it looks at the stop event every 20 ms.
             async for _ in awatch(tmp_path, stop_event=stop, step=20, rust_timeout=60_000):
                 pass
 

@@ -26,7 +26,7 @@ async def test_stuck_lookups_of_one_chat_do_not_block_another_chat() -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_the_systems_resolver_is_used_without_blocking_the_event_loop() -> None:
+async def test_the_resolver_of_the_operating_system_does_not_block_the_event_loop() -> None:
     lookups = HostResolver()
     assert "127.0.0.1" in await lookups.addresses("localhost", 80, "a chat")
     assert await lookups.addresses("127.0.0.1", 80, "a chat") == ["127.0.0.1"]

@@ -1,4 +1,5 @@
-"""The jobs of a key run in order. The data of waiting jobs are read in advance."""
+"""In a `KeyedQueue`, the jobs of a key run in order, and the data of waiting jobs are read in
+advance. A `KeyedLimiter` limits how many callers of a key are in its block at the same time."""
 
 from functools import partial
 
@@ -24,7 +25,7 @@ class Reader:
         return number
 
 
-async def test_messages_of_a_key_are_read_concurrently_and_returned_in_order() -> None:
+async def test_the_data_of_a_keys_jobs_are_read_concurrently_and_taken_in_order() -> None:
     reader, done = Reader(), list[object]()
     async with anyio.create_task_group() as tasks:
         queue = KeyedQueue(tasks)
@@ -110,7 +111,7 @@ async def test_submitting_to_a_full_queue_waits() -> None:
         await queue.idle()
 
 
-async def test_callers_of_a_key_enter_one_after_another() -> None:
+async def test_callers_of_a_key_of_the_limiter_enter_one_after_another() -> None:
     limiter, inside, order = KeyedLimiter(1), 0, list[int]()
 
     async def enter(number: int) -> None:
@@ -132,7 +133,7 @@ async def test_callers_of_a_key_enter_one_after_another() -> None:
     assert limiter.callers("room") == len(limiter) == 0
 
 
-async def test_an_unused_key_is_removed() -> None:
+async def test_a_key_that_nobody_uses_is_removed_from_the_limiter() -> None:
     limiter = KeyedLimiter(1)
     async with limiter.of("a"), limiter.of("b"):
         assert set(limiter._used) == {"a", "b"}

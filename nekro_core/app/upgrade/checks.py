@@ -5,7 +5,7 @@ import pwd
 import shutil
 from pathlib import Path
 
-from nekro_core.app.upgrade.environment import UpgradeRefused
+from nekro_core.app.upgrade.programs import UpgradeRefused
 from nekro_core.backup.errors import RestoreRefused
 from nekro_core.backup.postgres_copy import is_postgres, require_programs
 from nekro_core.sandbox.jail.container import ContainerLimits

@@ -4,8 +4,6 @@
 that is in use. An environment is never changed after it was made.
 """
 
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -14,23 +12,18 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from nekro_core.system.errors import NekroError
+from nekro_core.app.upgrade.programs import UpgradeRefused, run_program
 
 CURRENT = "current"
 _PACKAGE = "nekro-core"
 _NOT_TAKEN_OVER = {"dev", "kit"}
 """Extras for people who change the code. A version that only runs does not need them."""
 _INSTALL_S = 3600.0
-"""Maximum number of seconds for the installation: the packages have 700 MB, and a line may be
+"""Maximum number of seconds for the installation: the packages have 700 MB, and the network may be
 slow."""
 _SHORT_S = 600.0
 """Maximum number of seconds to make an empty environment. It takes 3 s, but more than 2 minutes on
 a machine that is very busy."""
-_SAID = 2000
-
-
-class UpgradeRefused(NekroError):
-    """The upgrade is not carried out. The text says why. The bot and its data are unchanged."""
 
 
 def checked_source(given: str) -> Path:
@@ -52,17 +45,17 @@ def make_environment(
     source: Path, versions: Path, *, say: Callable[[str], None], now: float
 ) -> Path:
     """Make an environment and install a version into it, with the extras that are in use here.
-    Return its Python. Raises `UpgradeRefused`; then the folder of the environment is left as it is,
-    for a look."""
+    Return the path of its Python. Raises `UpgradeRefused`; then the folder of the environment is
+    left as it is, so that the operator can look at it."""
     folder = versions / datetime.fromtimestamp(now, UTC).strftime("%Y%m%d-%H%M%S")
     extras = installed_extras()
     wanted = f"{source}[{','.join(extras)}]" if extras else str(source)
     say(f"making the environment {folder}, with nekro-core from {wanted}")
     versions.mkdir(parents=True, exist_ok=True)
-    _run([sys.executable, "-P", "-m", "venv", str(folder)], _SHORT_S)
+    run_program([sys.executable, "-P", "-m", "venv", str(folder)], _SHORT_S)
     python = folder / "bin" / "python"
     pip = [str(python), "-P", "-m", "pip", "--disable-pip-version-check"]
-    _run([*pip, "install", "--quiet", wanted], _INSTALL_S)
+    run_program([*pip, "install", "--quiet", wanted], _INSTALL_S)
     return python
 
 
@@ -71,7 +64,7 @@ def version_of(python: Path) -> str:
     # Without -P, Python would import the code of the folder in which the command is started, which
     # can be a checkout of the old version.
     code = "import nekro_core; print(nekro_core.__version__)"
-    return _run([str(python), "-P", "-c", code], _SHORT_S).strip()
+    return run_program([str(python), "-P", "-c", code], _SHORT_S).strip()
 
 
 def installed_extras() -> list[str]:
@@ -96,8 +89,8 @@ def installed_extras() -> list[str]:
 
 
 def switch_current(versions: Path, python: Path) -> Path:
-    """Let the link lead to the environment of ``python``, in one step. Return the link. Raises
-    `OSError`."""
+    """Make ``versions/current`` a link to the environment of ``python``, in one step. Return the
+    link. Raises `OSError`."""
     link = versions / CURRENT
     fresh = versions / f".{CURRENT}.new"
     fresh.unlink(missing_ok=True)
@@ -107,8 +100,9 @@ def switch_current(versions: Path, python: Path) -> Path:
 
 
 def program_of(python: Path) -> Path:
-    """Return the program ``nekro`` of an environment: by the link, if that leads to it, so that the
-    path stays right after the next upgrade."""
+    """Return the path of the program ``nekro`` of an environment. If ``versions/current`` is a link
+    to the environment, the path goes through the link, so that it is right after the next upgrade
+    too."""
     folder = python.parent.parent
     link = folder.with_name(CURRENT)
     by_link = link.is_symlink() and link.resolve() == folder.resolve()
@@ -121,27 +115,3 @@ def _is_installed(name: str) -> bool:
     except PackageNotFoundError:
         return False
     return True
-
-
-def _run(command: list[str], within_s: float) -> str:
-    """Run a program, and return what it printed. Raises `UpgradeRefused`."""
-    # With the paths of this process, pip would count packages of the old environment as installed.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    try:
-        done = subprocess.run(  # noqa: S603 - our own arguments
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            text=True,
-            errors="replace",
-            timeout=within_s,
-        )
-    except subprocess.TimeoutExpired:
-        raise UpgradeRefused(f"{command[0]}: not ready within {within_s:g} s") from None
-    except OSError as error:
-        raise UpgradeRefused(f"{command[0]}: {error}") from None
-    if done.returncode:
-        raise UpgradeRefused(f"{' '.join(command[:4])} failed: {done.stderr.strip()[-_SAID:]}")
-    return done.stdout

@@ -20,24 +20,25 @@ from typing import Protocol
 import msgspec
 
 from nekro_core.app.upgrade.order import State, UpgradeOrder, read_order, write_order
+from nekro_core.app.upgrade.programs import environment_of_another_version
 
 _LOOK_S = 0.05
 _FREE_S = 20.0
 """Seconds to wait until processes of a killed version have ended. They usually end at once; on a
 busy machine it may take longer."""
 _END_S = 3.0
-"""Seconds after which a new version that does not answer is killed. The old version must answer
-again within 10 s, and its start takes two to three."""
+"""Seconds that a new version gets to end after it was given up; then it is killed. The old version
+must answer within 10 s after that decision, and its start takes two to three."""
 
 
 class Kept(Protocol):
-    """The database as it was before."""
+    """The database as it was before the new version started."""
 
     def put_back(self) -> str:
-        """Put it back; return what the operator should know."""
+        """Put the database back; return what the operator should know."""
 
     def forget(self) -> None:
-        """Remove what was kept."""
+        """Remove the kept database, because it is not needed any more."""
 
 
 class UpgradeGuard:
@@ -45,7 +46,7 @@ class UpgradeGuard:
 
     Args:
         data: The data folder.
-        order: What is wanted.
+        order: Which new version is wanted, and how long it may take to answer.
         old: The command of the old version.
     """
 
@@ -93,12 +94,14 @@ class UpgradeGuard:
         return KeptTables(url, self._data / "copies" / "server-before-upgrade.dump")
 
     def _start(self) -> str:
-        """Start the new version and wait until it answers. Return why it does not; empty if it
-        does."""
+        """Start the new version and wait until it answers. Return the reason if it does not answer,
+        otherwise an empty text."""
         try:
             # Without -P, Python would import the code of this folder, which can be the old version.
             command = [self._order.python, "-P", "-m", "nekro_core", "run"]
-            self._child = subprocess.Popen(command)  # noqa: S603 - our own arguments
+            self._child = subprocess.Popen(  # noqa: S603 - our own arguments
+                command, env=environment_of_another_version()
+            )
         except OSError as error:
             return f"it cannot be started: {error}"
         until = time.monotonic() + self._order.within_s

@@ -67,7 +67,7 @@ class KeptFile:
         return f"{newer} messages that came in meanwhile are only in copies/{name}"
 
     def forget(self) -> None:
-        """Remove the second name: the new version answers."""
+        """Remove the second name. Call this when the new version answers."""
         self._kept.unlink(missing_ok=True)
 
 
@@ -97,7 +97,7 @@ class KeptTables:
         return f"the tables of the new version are in copies/{aside.name}"
 
     def forget(self) -> None:
-        """Remove the dump: the new version answers."""
+        """Remove the dump. Call this when the new version answers."""
         self._dump.unlink(missing_ok=True)
 
 

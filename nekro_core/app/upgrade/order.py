@@ -1,5 +1,5 @@
 """The file with which `nekro upgrade` asks a running bot to continue as another version. The guard
-writes into the same file what became of it."""
+(`guard.py`), which starts that version, writes the outcome into the same file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,13 +19,13 @@ State = Literal["wanted", "keeping", "trying", "done", "back"]
 
 
 class UpgradeOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted, and what became of it.
+    """A wanted upgrade, and how far it has come.
 
     Attributes:
         state: ``wanted``: the bot has not ended yet. ``keeping``: the guard keeps the database as
-            it is, which takes as long as `pg_dump` on a PostgreSQL server. ``trying``: it has
-            started the new version. ``done``: that answers. ``back``: the old version was started
-            again.
+            it is, which takes as long as `pg_dump` on a PostgreSQL server. ``trying``: the guard
+            has started the new version. ``done``: the new version answers. ``back``: the new
+            version was given up.
         asked: When the order was written, in seconds since 1970.
         python: The Python of the environment with the new version.
         within_s: The new version must answer within this many seconds.

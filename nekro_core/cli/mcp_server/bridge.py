@@ -16,8 +16,8 @@ _INSTRUCTIONS = (
 
 def make_server(tools: BotTools) -> Server[Any]:
     """Make a server that lists and calls ``tools``. If a call fails, its result contains the error,
-    so that the agent can read it. If the tools cannot be listed, the client gets a protocol
-    error."""
+    so that the client's model can read it. If the tools cannot be listed, the client gets a
+    protocol error."""
 
     async def list_tools(
         _ctx: Any, _params: types.PaginatedRequestParams | None

@@ -46,7 +46,7 @@ class TokenCounter:
 
 
 _COUNTING_MODULE = "_bindings"
-"""The module of `bpe_openai` that counts. It is written in Rust and has the vocabularies compiled.
+"""The module of `bpe_openai` that counts. It is written in Rust, with the vocabularies compiled in.
 The package around it parses three of them as text when it is imported, which takes 1 s."""
 
 
@@ -68,8 +68,9 @@ _NOWHERE = ChatKey.parse("test-private_check")
 
 
 def carry_out(order: CheckOrder, folder: Path, *, confined: bool) -> CheckResult:
-    """Load a plugin in a new, empty bot, and write the report. ``folder`` is the throw-away folder;
-    ``confined`` says whether the kernel refuses changes outside of it."""
+    """Load a plugin in a new, empty bot, and write the report. ``folder`` is the folder of this
+    check, which is deleted afterwards. ``confined`` says whether the kernel refuses changes outside
+    of this folder."""
     plugin, data = Path(order.plugin), folder / DATA
     item = link_plugin(plugin, data)
     link = data / LOCAL_FOLDER / (plugin.name if plugin.is_file() else item.partition("/")[2])

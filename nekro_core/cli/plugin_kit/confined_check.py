@@ -1,7 +1,8 @@
 """Runs the process in which a plugin is checked: ``python -m nekro_core confined-check FOLDER``.
 
-Before the process imports modules of the bot, it gives up the right to change files outside of the
-throw-away folder of the check. `nekro_core.plugins.installation.check_process` starts the process.
+Before the process imports the rest of the bot and the plugin, it gives up the right to change files
+outside of the folder of the check, which is deleted afterwards.
+`nekro_core.plugins.installation.check_process` starts the process.
 """
 
 import gc
@@ -26,8 +27,8 @@ def check_here(place: str) -> None:
         WRITE_RIGHTS,
         [(folder, WRITE_RIGHTS), ("/dev", WRITE_FILE), ("/dev/shm", WRITE_RIGHTS)],  # noqa: S108 - shared memory
     )
-    # These imports load the whole bot. Meanwhile the other process prepares the order. Imported
-    # objects are never garbage, so the collector would only take time.
+    # These imports load the whole bot. Meanwhile the process that started this one prepares the
+    # order. Imported objects are never garbage, so the collector would only take time.
     gc.disable()
     from nekro_core.app.logs import log_to_stderr  # noqa: PLC0415
     from nekro_core.cli.plugin_kit.check_report import carry_out  # noqa: PLC0415
@@ -36,7 +37,7 @@ def check_here(place: str) -> None:
     log_to_stderr()
     line = sys.stdin.buffer.readline()
     if not line:
-        return  # The other process has ended, so there is no order.
+        return  # The process that started this one has ended, so there is no order.
     order = msgspec.json.decode(line, type=CheckOrder)
     result = carry_out(order, folder, confined=confined)
     (folder / RESULT).write_bytes(msgspec.json.encode(result))

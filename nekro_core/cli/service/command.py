@@ -137,9 +137,9 @@ def _check_is_root(options: argparse.Namespace) -> None:
 
 
 def _check_may_run(program: Path, user: str) -> None:
-    """Check that the user of the service can run the program. If root installs it with pipx, it is
-    in a folder below ``/root``, which other users may not enter. `nekro upgrade` installs it into a
-    folder of the user."""
+    """Check that the user of the service can run the program. A program that root installed with
+    pipx is below ``/root``, which other users may not enter. A program that `nekro upgrade`
+    installed is in a folder of the user, who may enter it. Raises `UnitError`."""
     # The program and the interpreter can be symbolic links. Then the user must also be able to
     # enter the folders to which they point.
     beside = program.resolve().with_name("python")
@@ -159,7 +159,7 @@ def _check_may_run(program: Path, user: str) -> None:
 def _number_of(user: str) -> int:
     try:
         return pwd.getpwnam(user).pw_uid
-    except KeyError:  # It will be made, and has no files yet.
+    except KeyError:  # The user will be made, and has no files yet.
         return -1
 
 

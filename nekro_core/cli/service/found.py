@@ -10,8 +10,8 @@ _WRITTEN = "# Written by `nekro service install`"
 def commands_to_install_again(
     program: Path, folder: Path, *, machine: Path, of_user: Path
 ) -> Iterator[str]:
-    """Return for each unit that starts the bot of a folder with another program the command that
-    lets it start this program.
+    """Find the units that start the bot of ``folder`` with another program than ``program``. Yield
+    a shell command for each, which writes the unit again so that it starts ``program``.
 
     Args:
         program: The program ``nekro`` from now on.
@@ -26,8 +26,9 @@ def commands_to_install_again(
             runs_in = Path(found.get("WorkingDirectory", "/"))
             if not started or started == str(program) or runs_in.resolve() != folder.resolve():
                 continue
-            # The program of root writes a unit of the machine: root shall not run programs that
-            # the user of the bot can change.
+            # Only root can write a unit of the machine. For this, root runs the program that the
+            # unit starts now, and not the new program: the user of the bot can change the new
+            # program, so root must not run it.
             words = [started if units == machine else str(program), "service", "install"]
             words += ["--program", str(program), "--folder", str(folder)]
             if units == machine:
@@ -38,7 +39,8 @@ def commands_to_install_again(
 
 
 def _options(unit: Path) -> dict[str, str]:
-    """Return the options of a unit that `nekro service install` wrote; none of another unit."""
+    """Return the options of a unit file by their names. The result is empty if `nekro service
+    install` did not write the file."""
     try:
         text = unit.read_text("utf-8")
     except (OSError, UnicodeDecodeError):

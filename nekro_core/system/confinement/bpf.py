@@ -25,7 +25,8 @@ _FURTHEST = 255
 
 
 def op(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
-    """Return one instruction: its code, its value, and how many instructions each jump skips."""
+    """Return one instruction: its code and its value. If it is a test, ``if_true`` and ``if_false``
+    say how many of the next instructions are skipped after each outcome."""
     return struct.pack("HBBI", code, if_true, if_false, value)
 
 
@@ -43,8 +44,8 @@ def only(values: tuple[int, ...], error: int) -> list[bytes]:
 
 
 def argument(place: int, check: list[bytes]) -> list[bytes]:
-    """Return instructions that load the low half of an argument, run ``check``, then allow the
-    call.
+    """Return instructions that load the low half of the argument with the index ``place`` (from 0),
+    run ``check``, then allow the call.
 
     Use them for an argument that the kernel reads as 32 bits, or whose tested bits are in the low
     half.
@@ -53,8 +54,8 @@ def argument(place: int, check: list[bytes]) -> list[bytes]:
 
 
 def check_argument(number: int, place: int, check: list[bytes]) -> list[bytes]:
-    """Return the instructions of `argument` for the system call ``number``. Other calls skip
-    them."""
+    """Return the instructions that check one argument of the system call ``number``, see
+    `argument`. Other calls skip them."""
     body = argument(place, check)
     return [op(EQUAL, number, 0, len(body)), *body]
 
@@ -67,6 +68,7 @@ def choose(blocks: Mapping[int, list[bytes]], otherwise: list[bytes]) -> list[by
     Comparing one number after another would need 150 on average. Raises `ValueError` if a jump
     would have to skip more than 255 instructions.
     """
+    # Ranges of neighbouring numbers with the same block: the first number of each, and the block.
     ends: list[tuple[int, bytes]] = [(0, b"".join(blocks.get(0, otherwise)))]
     for number in sorted({edge for known in blocks for edge in (known, known + 1)}):
         block = b"".join(blocks.get(number, otherwise))
@@ -75,7 +77,7 @@ def choose(blocks: Mapping[int, list[bytes]], otherwise: list[bytes]) -> list[by
     nodes: list[tuple[int, int | bytes, int | bytes]] = []
 
     def lay(low: int, high: int) -> int | bytes:
-        """Return the place of the instructions that search the ranges ``low`` to ``high``. For a
+        """Return the place of the first instruction that searches ``ends[low:high]``. If this is a
         single range, return its block."""
         if high - low == 1:
             return ends[low][1]

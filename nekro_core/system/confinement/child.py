@@ -49,8 +49,8 @@ def confine(
     out one step to test the other.
 
     ``readable`` has the files that the process may still open. This needs Landlock. Without
-    Landlock, the process cannot open any file. Returns whether the files of ``readable`` can be
-    opened.
+    Landlock, the filter of system calls forbids the process to open any file. Returns whether the
+    files of ``readable`` can be opened.
     """
     bounded = confine_parent(memory=memory, files_closed=files_closed, readable=readable)
     opened = bounded and bool(readable)
@@ -61,8 +61,8 @@ def confine(
 
 
 def confine_parent(*, memory: int, files_closed: bool = True, readable: Sequence[str] = ()) -> bool:
-    """Do the steps of `confine` that the children of this process inherit when they are forked.
-    Returns whether Landlock limits which files can be opened."""
+    """Do the steps of `confine` that the children of this process inherit when they are forked. The
+    arguments are those of `confine`. Returns whether Landlock limits which files can be opened."""
     set_rlimit(resource.RLIMIT_AS, memory)
     set_rlimit(resource.RLIMIT_FSIZE, 0)
     set_rlimit(resource.RLIMIT_CORE, 0)
@@ -87,7 +87,8 @@ def die_with_parent() -> None:
 
 
 def set_rlimit(which: int, most: int) -> None:
-    """Set a resource limit to ``most``, or to the current hard limit if that is lower."""
+    """Set the resource limit ``which`` (a constant of `resource`) to ``most``, or to the current
+    hard limit if that is lower."""
     _, hard = resource.getrlimit(which)
     least = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(which, (least, least))

@@ -2,10 +2,11 @@
 only their owner can read them.
 
 The newest lines are in ``bot.log``. When this file is full, it is renamed to ``bot.1.log``, an
-older ``bot.1.log`` to ``bot.2.log``, and so on. The oldest file is deleted.
+older ``bot.1.log`` to ``bot.2.log``, and so on. The oldest files are deleted.
 """
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -24,6 +25,7 @@ _AGAIN_S = 30.0
 """Seconds in which no line is written after the disk has refused a line. Lines that are logged in
 this time are only in memory and on stdout."""
 _PIECE = 64 * 1024
+_NUMBERED = re.compile(rf"{NAME}(?:\.([1-9][0-9]{{0,3}}))?\.log")
 
 
 class RotatedLogFiles:
@@ -76,9 +78,10 @@ class RotatedLogFiles:
             return gone
 
     def paths(self) -> list[Path]:
-        """Return the files that exist, oldest first."""
-        numbered = [self._path(number) for number in range(self._files - 1, -1, -1)]
-        return [path for path in numbered if path.is_file()]
+        """Return the files that exist, oldest first. These can be more than are kept, if the
+        number was larger earlier: they are deleted when the newest file is full. Raises
+        `OSError`."""
+        return [path for _, path in self._numbered()]
 
     def pieces(self) -> Generator[bytes, None, None]:
         """Yield the content of all files, oldest first. Reading blocks. A file that is renamed
@@ -112,10 +115,20 @@ class RotatedLogFiles:
             os.close(file)
 
     def _rotate(self) -> None:
-        for number in range(self._files - 1, 0, -1):
-            before = self._path(number - 1)
-            if before.exists():
-                before.replace(self._path(number))
+        for number, path in self._numbered():
+            if number + 1 < self._files:
+                path.replace(self._path(number + 1))
+            else:
+                path.unlink(missing_ok=True)
+
+    def _numbered(self) -> list[tuple[int, Path]]:
+        """Return the files that exist with their numbers, oldest first."""
+        found = []
+        for path in self.folder.glob(f"{NAME}*.log"):
+            match = _NUMBERED.fullmatch(path.name)
+            if match and path.is_file():
+                found.append((int(match[1] or 0), path))
+        return sorted(found, reverse=True)
 
     def _path(self, number: int) -> Path:
         return self.folder / (f"{NAME}.{number}.log" if number else f"{NAME}.log")

@@ -26,8 +26,8 @@ class MissedLines:
 
 
 class LogRing:
-    """Keeps the newest lines. `add` may be called from any thread. All other methods must be called
-    in the thread of the event loop."""
+    """Keeps the newest lines, at most ``lines`` lines and ``size`` bytes. `add` may be called from
+    any thread. All other methods must be called in the thread of the event loop."""
 
     def __init__(self, *, lines: int = MOST_LINES, size: int = MOST_BYTES) -> None:
         self._most_lines = lines
@@ -51,8 +51,8 @@ class LogRing:
     def newest(
         self, wanted: LogFilter | None = None, *, before: int = 0, limit: int = 200
     ) -> Sequence[LogLine]:
-        """Return the newest lines that match, newest first. If ``before`` is the number of a line,
-        only older lines are returned."""
+        """Return the ``limit`` newest lines that match, newest first. If ``before`` is the number
+        of a line, only older lines are returned."""
         wanted = wanted or LogFilter()
         with self._lock:
             lines = [*self._lines]
@@ -67,7 +67,7 @@ class LogRing:
         return found
 
     def forget(self, unwanted: Callable[[LogLine], bool]) -> int:
-        """Remove lines. Return their number."""
+        """Remove the lines for which ``unwanted`` returns True. Return their number."""
         with self._lock:
             kept = [line for line in self._lines if not unwanted(line)]
             gone = len(self._lines) - len(kept)

@@ -117,9 +117,9 @@ class Histogram:
 
 
 def _bounded(labels: Labels, series: Collection[Labels]) -> Labels:
-    """Return labels that no time series has yet, each cut to `_LABEL_CHARS`. If the metric already
-    has `MOST_SERIES` time series (``series``), and none of these cut labels, all labels become
-    `OTHER`."""
+    """Return the labels under which a value is counted if no time series has its ``labels``. Each
+    label is cut to `_LABEL_CHARS`. ``series`` has the labels of all time series of the metric. If
+    there are `MOST_SERIES` of them, and none has the cut labels, each label becomes `OTHER`."""
     cut = tuple(label[:_LABEL_CHARS] for label in labels)
     if cut not in series and len(series) >= MOST_SERIES:
         return (OTHER,) * len(labels)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nekro_core.app.upgrade.checks import check_container, check_owner, check_programs
-from nekro_core.app.upgrade.environment import UpgradeRefused
+from nekro_core.app.upgrade.programs import UpgradeRefused
 from tests.sandbox.jail.test_container import machine
 
 
@@ -31,7 +31,7 @@ def test_without_the_client_programs_no_bot_on_postgres_is_upgraded(
         check_programs("asyncpg://nekro@127.0.0.1/nekro")
 
 
-def test_in_a_container_a_new_image_is_the_way(tmp_path: Path) -> None:
+def test_in_a_container_the_error_says_to_make_a_new_image(tmp_path: Path) -> None:
     with pytest.raises(UpgradeRefused, match="make a new image"):
         check_container(machine(tmp_path / "container"))
     check_container(machine(tmp_path / "machine", mark=""))

@@ -7,13 +7,13 @@ import pytest
 
 from nekro_core import __version__
 from nekro_core.app.upgrade.environment import (
-    UpgradeRefused,
     checked_source,
     installed_extras,
     program_of,
     switch_current,
     version_of,
 )
+from nekro_core.app.upgrade.programs import UpgradeRefused
 
 ROOT = Path(__file__).parents[3]
 
@@ -49,7 +49,7 @@ def test_the_version_is_that_of_the_environment_and_not_of_the_present_folder(
     assert version_of(Path(sys.executable)) == __version__
 
 
-def test_a_service_starts_the_environment_in_use_by_the_link(tmp_path: Path) -> None:
+def test_a_service_starts_the_environment_in_use_through_the_link(tmp_path: Path) -> None:
     older, newer = (tmp_path / name / "bin" / "python" for name in ("1", "2"))
     for each in (older, newer):
         each.parent.mkdir(parents=True)

@@ -49,13 +49,17 @@ def program(folder: Path, code: str) -> str:
     return str(path)
 
 
-def guard(data: Path, python: str, within_s: float = 20.0) -> "subprocess.Popen[str]":
+def guard(
+    data: Path,
+    python: str,
+    within_s: float = 20.0,
+    old: str = "print('the old version', flush=True)",
+) -> "subprocess.Popen[str]":
     order = UpgradeOrder(
         asked=time.time(), python=python, within_s=within_s, sqlite=str(data / "nekro.sqlite3")
     )
     write_order(data, order)
-    old = (sys.executable, "-c", "print('the old version', flush=True)")
-    command = guard_command(data, old, time.time())
+    command = guard_command(data, (sys.executable, "-c", old), time.time())
     assert command is not None
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=data.parent
@@ -82,6 +86,18 @@ def test_a_version_that_answers_stays_and_its_status_is_that_of_the_guard(data: 
     assert (data / "seen").read_text() == "-P -m nekro_core run"
     assert "the old version" not in out
     assert "given up" not in err
+
+
+def test_the_new_version_does_not_inherit_pythonpath_and_the_old_one_keeps_it(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/of/the/old/version")
+    code = f"import os; open({str(data / 'seen')!r}, 'w').write(str(os.environ.get('PYTHONPATH')))"
+    old = "import os; print(os.environ['PYTHONPATH'], flush=True)"
+    process = guard(data, program(data, code), old=old)
+    out, _ = process.communicate(timeout=60)
+    assert (data / "seen").read_text() == "None"
+    assert out == "/of/the/old/version\n"
 
 
 def test_a_version_that_ends_is_followed_by_the_old_one(data: Path) -> None:
@@ -129,14 +145,14 @@ sys.exit(3)
     assert time.monotonic() - began > 2
 
 
-def test_an_address_of_another_process_is_no_answer(data: Path) -> None:
+def test_a_running_json_of_another_process_does_not_count_as_an_answer(data: Path) -> None:
     (data / "running.json").write_text('{"pid": 1}')
     process = guard(data, program(data, "import time; time.sleep(300)"), within_s=0.5)
     out, _ = process.communicate(timeout=60)
     assert out == "the old version\n"
 
 
-def test_if_the_database_cannot_be_kept_the_new_version_is_not_started(data: Path) -> None:
+def test_if_the_old_database_cannot_be_kept_the_new_version_is_not_started(data: Path) -> None:
     (data / "nekro.sqlite3").unlink()
     process = guard(data, program(data, ANSWERS.format(data=str(data), seconds=1)))
     out, err = process.communicate(timeout=60)
@@ -145,12 +161,14 @@ def test_if_the_database_cannot_be_kept_the_new_version_is_not_started(data: Pat
     assert not (data / "seen").exists()
 
 
-def test_while_the_database_is_kept_the_order_says_so_however_long_it_takes(data: Path) -> None:
+def test_while_the_guard_keeps_the_old_database_the_order_file_says_so_however_long_it_takes(
+    data: Path,
+) -> None:
     with closing(sqlite3.connect(data / "nekro.sqlite3", isolation_level=None)) as database:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("BEGIN IMMEDIATE")
         database.execute("INSERT INTO messages (seq) VALUES (1)")
-        # The guard waits, to write the log of the database into its file.
+        # The guard waits for this lock, to write the write-ahead log of the database into its file.
         process = guard(data, program(data, ANSWERS.format(data=str(data), seconds=1)))
         wait_for(lambda: state(data) == "keeping")
         assert not (data / "seen").exists()
@@ -170,7 +188,9 @@ def test_a_signal_for_the_guard_ends_a_version_that_answers(
     assert process.returncode == 128 + number
 
 
-def test_a_signal_before_the_version_answers_ends_both_and_starts_nothing(data: Path) -> None:
+def test_a_signal_before_the_new_version_answers_ends_both_versions_and_starts_nothing(
+    data: Path,
+) -> None:
     process = guard(data, program(data, "import time; time.sleep(300)"))
     wait_for(lambda: state(data) == "trying")
     os.kill(process.pid, signal.SIGTERM)
@@ -180,7 +200,7 @@ def test_a_signal_before_the_version_answers_ends_both_and_starts_nothing(data: 
     assert state(data) == "back"
 
 
-def test_only_a_fresh_order_that_nobody_has_followed_is_followed(tmp_path: Path) -> None:
+def test_only_a_fresh_upgrade_order_that_nobody_has_followed_is_followed(tmp_path: Path) -> None:
     assert guard_command(tmp_path, ("python",), 1000.0) is None
     order = UpgradeOrder(asked=1000.0, python="p", within_s=1.0)
     write_order(tmp_path, order)

@@ -46,7 +46,7 @@ def migrate(file: Path) -> None:
     fresh.replace(file)
 
 
-def test_without_a_migration_what_came_in_meanwhile_stays(file: Path) -> None:
+def test_without_a_migration_put_back_keeps_the_messages_that_came_in_meanwhile(file: Path) -> None:
     kept = KeptFile(file)
     add(file, "two")
     assert kept.put_back() == ""
@@ -54,7 +54,7 @@ def test_without_a_migration_what_came_in_meanwhile_stays(file: Path) -> None:
     assert [each.name for each in file.parent.iterdir()] == [file.name]
 
 
-def test_a_migrated_database_goes_aside_and_newer_messages_are_counted(file: Path) -> None:
+def test_put_back_puts_a_migrated_database_aside_and_counts_its_newer_messages(file: Path) -> None:
     kept = KeptFile(file, clock=lambda: NOW)
     migrate(file)
     aside = "nekro-20261118-110640-of-failed-upgrade.sqlite3"
@@ -67,7 +67,9 @@ def test_a_migrated_database_goes_aside_and_newer_messages_are_counted(file: Pat
     )
 
 
-def test_when_the_new_version_answers_the_second_name_goes(file: Path) -> None:
+def test_forget_deletes_the_second_name_of_the_old_database_and_keeps_the_migrated_one(
+    file: Path,
+) -> None:
     kept = KeptFile(file)
     migrate(file)
     kept.forget()
@@ -75,7 +77,9 @@ def test_when_the_new_version_answers_the_second_name_goes(file: Path) -> None:
     assert texts(file) == ["one", "of the new version"]
 
 
-def test_if_what_was_kept_is_gone_the_database_in_use_stays_where_it_is(file: Path) -> None:
+def test_if_the_old_database_is_gone_put_back_fails_and_the_migrated_one_stays_in_use(
+    file: Path,
+) -> None:
     kept = KeptFile(file)
     migrate(file)
     file.with_name(f"{file.name}-before-upgrade").unlink()
@@ -84,7 +88,9 @@ def test_if_what_was_kept_is_gone_the_database_in_use_stays_where_it_is(file: Pa
     assert texts(file) == ["one", "of the new version"]
 
 
-def test_the_log_of_a_database_that_was_not_closed_is_written_into_it_first(file: Path) -> None:
+def test_the_write_ahead_log_of_an_unclosed_database_is_written_into_it_before_it_is_kept(
+    file: Path,
+) -> None:
     with closing(sqlite3.connect(file)) as opened:
         opened.execute("PRAGMA journal_mode = WAL")
         opened.execute("INSERT INTO messages (text) VALUES ('in the log')")

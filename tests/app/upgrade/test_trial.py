@@ -4,6 +4,7 @@ import os
 import shutil
 import sqlite3
 import sys
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import anyio.to_thread
 import asyncpg
 import pytest
 
-from nekro_core.app.upgrade.environment import UpgradeRefused
+from nekro_core.app.upgrade.programs import UpgradeRefused
 from nekro_core.app.upgrade.trial import (
     copy_of_file,
     copy_on_server,
@@ -21,15 +22,19 @@ from nekro_core.app.upgrade.trial import (
 )
 from tests.peers.postgres import PostgresServer
 
+NOW = 1_795_000_000.0
 
-def test_the_copy_is_migrated_by_the_new_version_and_not_by_code_of_the_present_folder(
+
+def test_the_copy_is_migrated_by_the_new_version_and_not_by_code_of_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkout = tmp_path / "nekro_core"
     checkout.mkdir()
     (checkout / "__init__.py").touch()
     (checkout / "__main__.py").write_text("print('the code of the present folder')")
+    (tmp_path / "anyio.py").write_text("raise SystemExit('a package of the old version')")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     # The Python of these tests has this version installed.
     copy = f"sqlite://{tmp_path}/copy.sqlite3"
     assert "the tables are those of" in try_migration(Path(sys.executable), copy)
@@ -37,7 +42,7 @@ def test_the_copy_is_migrated_by_the_new_version_and_not_by_code_of_the_present_
 
 @pytest.mark.long
 @pytest.mark.parametrize("cannot_be_dropped", [False, True])
-async def test_what_a_trial_on_a_server_found_counts_even_if_the_copy_cannot_be_dropped(
+async def test_the_error_of_a_trial_is_raised_even_if_the_copy_on_the_server_cannot_be_dropped(
     tmp_path: Path, postgres: PostgresServer, *, cannot_be_dropped: bool
 ) -> None:
     url = await postgres.database()
@@ -52,7 +57,7 @@ async def test_what_a_trial_on_a_server_found_counts_even_if_the_copy_cannot_be_
     names: list[str] = []
 
     def trial() -> None:
-        with copy_on_server(url, tmp_path, say=said.append) as copy:
+        with copy_on_server(url, tmp_path, say=said.append, now=NOW) as copy:
             names.append(anyio.from_thread.run(leave_a_connection, copy))
             if cannot_be_dropped:
                 drop = f"ALTER DATABASE {names[0]} IS_TEMPLATE true"
@@ -73,7 +78,61 @@ async def test_what_a_trial_on_a_server_found_counts_even_if_the_copy_cannot_be_
         await postgres.run(f"DROP DATABASE {names[0]} WITH (FORCE)")
 
 
-def test_a_version_with_a_long_migration_gets_longer_to_answer() -> None:
+@pytest.mark.long
+async def test_copies_that_killed_trials_of_this_database_left_on_the_server_are_dropped(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    url, other = await postgres.database(), await postgres.database()
+    said: list[str] = []
+
+    def begin(url: str, folder: str) -> Generator[str]:
+        """Begin a trial in a data folder of its own."""
+        with copy_on_server(url, tmp_path / folder, say=said.append, now=NOW) as copy:
+            yield copy
+
+    def databases() -> set[str]:
+        found = anyio.from_thread.run(postgres.run, "SELECT datname FROM pg_database")
+        return {row["datname"] for row in found}
+
+    def trials() -> None:
+        first, of_another_bot = begin(url, "first"), begin(other, "second")
+        left, foreign = (next(each).rpartition("/")[2] for each in (first, of_another_bot))
+        # The first trial runs: nothing is dropped, however long it takes.
+        for now in (NOW + 60, NOW + 36_000):
+            with copy_on_server(url, tmp_path, say=said.append, now=now):
+                assert {left, foreign} <= databases()
+        # The first process is killed: its connection ends.
+        kill = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{left}'"
+        assert len(anyio.from_thread.run(postgres.run, kill)) == 1
+        with copy_on_server(url, tmp_path, say=said.append, now=NOW + 60):
+            assert left in databases(), "it may just have been made"
+        with copy_on_server(url, tmp_path, say=said.append, now=NOW + 3600):
+            assert left not in databases()
+            assert foreign in databases()
+        first.close()
+        of_another_bot.close()
+
+    await anyio.to_thread.run_sync(trials)
+    assert len(said) == 1
+    assert said[0].startswith("dropped the database nekro_upgrade_")
+    found = await postgres.run("SELECT 1 FROM pg_database WHERE datname LIKE 'nekro_upgrade%'")
+    assert found == []
+
+
+def test_a_second_upgrade_does_not_remove_the_copy_of_the_first(tmp_path: Path) -> None:
+    database = tmp_path / "nekro.sqlite3"
+    with closing(sqlite3.connect(database)) as made:
+        made.execute("CREATE TABLE messages (seq INTEGER PRIMARY KEY)")
+    with copy_of_file(database) as copy:
+        with pytest.raises(UpgradeRefused, match="another `nekro upgrade`"), copy_of_file(database):
+            pass
+        assert Path(copy.removeprefix("sqlite://")).is_file()
+    with copy_of_file(database):
+        pass
+    assert [each.name for each in tmp_path.iterdir()] == [database.name]
+
+
+def test_a_version_with_a_long_migration_gets_more_time_to_answer() -> None:
     assert seconds_to_answer(None, 0.0) == 60.0
     assert seconds_to_answer(None, 1000.0) == 3060.0
     assert seconds_to_answer(20.0, 1000.0) == 20.0, "the operator said so"

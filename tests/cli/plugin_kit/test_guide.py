@@ -38,7 +38,7 @@ def script(page: Path) -> str:
     return "\n".join(lines)
 
 
-def test_the_pages_have_the_same_code() -> None:
+def test_the_guide_has_the_same_code_in_each_language() -> None:
     english, *others = (blocks(page) for page in PAGES)
     assert english
     assert all(other == english for other in others)

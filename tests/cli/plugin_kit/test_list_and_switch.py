@@ -10,7 +10,7 @@ from nekro_core.cli import main
 from tests.plugins.world import World, plugin_source
 
 
-def test_list_shows_plugins_and_on_and_off_switch_them(
+def test_the_command_list_shows_plugins_and_on_or_off_switches_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = World(tmp_path)

@@ -183,8 +183,11 @@ except OSError as error:
         ("docker/inside/load_guest.py", "quick"),
     ],
 )
-def test_each_loader_of_a_box_installs_the_filter_of_the_host(loader: str, how: str) -> None:
-    """The guest code has its own copies of the loader. All copies must load the same filter."""
+def test_each_program_that_starts_guest_code_installs_the_filter_that_the_host_built(
+    loader: str, how: str
+) -> None:
+    """Two programs start the code in a box, one in a jail and one in a container. Each has its own
+    function `filter_calls`, which gives the kernel the filter that the host has built."""
     program = jail_filter.build_buffer_filter(os.uname().machine).hex()
     done = subprocess.run(
         [sys.executable, "-I", "-c", IN_FORCE, SANDBOX / loader, program, how],

@@ -85,7 +85,9 @@ async def test_a_slow_follower_is_told_how_many_lines_it_missed() -> None:
         assert await anext(lines) == line(11)
 
 
-async def test_files_are_rotated_private_and_downloaded_oldest_first(tmp_path: Path) -> None:
+async def test_files_are_private_and_are_rotated_and_downloaded_oldest_first(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "logs"
     files = RotatedLogFiles(folder, size=2000, files=3)
     for number in range(100):
@@ -104,7 +106,39 @@ async def test_files_are_rotated_private_and_downloaded_oldest_first(tmp_path: P
     assert json.loads(paths[-1].read_bytes().splitlines()[-1])["number"] == 100
 
 
-def test_after_the_disk_refused_lines_writing_is_tried_again_later(tmp_path: Path) -> None:
+async def test_log_files_above_a_lowered_number_of_files_are_cleaned_and_then_deleted(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "logs"
+    before = RotatedLogFiles(folder, size=1000, files=4)
+    for number in range(100):
+        before.write(line(number, "said by 1717077" if number % 2 else "said by others"))
+    oldest_first = ["bot.3.log", "bot.2.log", "bot.1.log", "bot.log"]
+    assert [path.name for path in before.paths()] == oldest_first
+
+    files = RotatedLogFiles(folder, size=1000, files=2)
+    book = LogBook(LogRing(), files)
+    assert await book.forget({"1717077"}) > 0
+    assert [path.name for path in files.paths()] == oldest_first
+    assert b"1717077" not in b"".join(path.read_bytes() for path in folder.iterdir())
+    content = b"".join([piece async for piece in book.download()])
+    assert content == b"".join((folder / name).read_bytes() for name in oldest_first)
+    for number in range(10):
+        files.write(line(number, "x" * 100))
+    assert [path.name for path in folder.iterdir() if path not in files.paths()] == []
+    assert [path.name for path in files.paths()] == ["bot.1.log", "bot.log"]
+
+
+def test_a_single_file_begins_anew_when_it_is_full(tmp_path: Path) -> None:
+    files = RotatedLogFiles(tmp_path / "logs", size=1000, files=1)
+    for number in range(100):
+        files.write(line(number, "x" * 50))
+    (path,) = files.paths()
+    assert path.stat().st_size <= 1000
+    assert json.loads(path.read_bytes().splitlines()[-1])["number"] == 99
+
+
+def test_writing_is_tried_again_some_time_after_the_disk_refused_a_line(tmp_path: Path) -> None:
     now = 0.0
     blocked = tmp_path / "logs"
     blocked.write_text("a file where the folder should be")
@@ -211,7 +245,7 @@ def test_the_log_is_printed_as_json_lines_with_chat_and_turn_and_without_secrets
     assert out.text == (tmp_path / "logs" / "bot.log").read_text()
 
 
-def test_the_operator_says_how_much_of_the_log_is_kept(tmp_path: Path) -> None:
+def test_the_settings_limit_the_size_and_the_number_of_log_files(tmp_path: Path) -> None:
     logger.remove()
     redactor = RedactingStream(Out())  # type: ignore[arg-type]
     LiveLog(redactor, tmp_path, "", LogSettings(file_mb=1, files=2))

@@ -74,7 +74,7 @@ def test_a_label_with_endless_values_does_not_make_endless_series() -> None:
     assert max(len(label) for labels in counter.values for label in labels) <= 64
 
 
-def test_a_long_label_keeps_its_series_when_there_are_no_more_new_ones() -> None:
+def test_a_long_label_keeps_its_series_when_no_new_series_are_made_any_more() -> None:
     counter = Counter(names.TURNS)
     counter.add("x" * 100)
     for number in range(MOST_SERIES):
@@ -101,7 +101,7 @@ def test_only_the_first_message_of_a_turn_counts_as_first_words() -> None:
     assert found["nekro_turns_total", (("end", "finished"),)] == 1
 
 
-def test_a_turn_that_is_begun_again_counts_once() -> None:
+def test_a_turn_that_was_left_and_begun_again_counts_once() -> None:
     clock = Clock()
     metrics = BotMetrics(clock)
     metrics.turn_began("chat")
