@@ -14,12 +14,16 @@ from nekro_core.delivery.activity import Recorded, Working
 from nekro_core.operator.chat_views import MessageView
 
 _PAGE = 40
+"""Number of messages that are read at once."""
 _MOST_UNDECIDED = 20
+"""The bot may not have decided yet whether it answers a message. For at most this many such
+messages, the page reads again what was decided."""
 _LOOK_S = 1.0
 """Seconds between two reads of the decisions about the newest messages."""
 _GATHER_S = 0.1
-"""Seconds from a change until it is drawn, together with the changes since then. If each was drawn
-for itself and at once, a quick answer to the message would come a sixth later."""
+"""Seconds from a change until it is drawn, together with the changes since then. Drawing each
+change at once and separately takes time that the chat's turn needs: quick answers came a sixth
+later."""
 _TO_END = (
     "const h = document.querySelector('.nc-chat-history'); if (h) h.scrollTop = h.scrollHeight;"
 )

@@ -17,8 +17,8 @@ from nekro_core.store import DecisionReason
 
 
 def draw_message(view: View, message: MessageView) -> tuple[ui.element, ui.element]:
-    """Draw a message. Returns its element, and the inner element that says why the message was
-    answered."""
+    """Draw a message. Returns its element, and the inner element that says why the bot answered
+    the message or not."""
     kind = "" if message.author.value == "person" else f" nc-chat-line-{message.author.value}"
     with ui.element("article").classes(f"nc-chat-line{kind}") as line:
         if message.recalled:

@@ -171,9 +171,9 @@ class _PolicyForm:
             ui.button(self._view.say("chats.save"), on_click=save).props("flat dense no-caps")
 
     async def _put(self, field: str, value: Any, boxes: _Inputs) -> None:
-        """Save a field. ``boxes`` are the inputs of the field. The key of an input is the name
-        after ``value.`` in the problems that the input shows. The input with an empty key shows all
-        other problems."""
+        """Save a field. ``boxes`` are the inputs of the field by name. If the value is refused, the
+        problem of ``value.NAME`` is shown at the input NAME. Other problems are shown at the input
+        with an empty name, or if there is none, as a message."""
         given = {
             "chat_key": str(self._chat_key),
             "field": field,

@@ -55,7 +55,7 @@ def file_routes(operator: Operator, actor_of: ActorOf) -> APIRouter:
         if not actor.role.allows(AccessRole.OPERATOR) or not actor.in_scope("boxes", acts=True):
             return _refused(403, "this needs the role operator")
         try:
-            data = await operator.boxes.read_file(ChatKey.parse(chat), box, path)
+            data = await operator.boxes.read_file(actor, ChatKey.parse(chat), box, path)
         except NekroError as error:
             return _refused(404, str(error))
         # No type is given, so that the browser always downloads the file and does not show it.

@@ -91,8 +91,8 @@ class ValueInput:
 
 
 class SecretInput:
-    """A secret. It is never shown. If the input is empty, the secret that is set does not
-    change."""
+    """A secret. It is never shown. If the input is empty, the secret that is set does not change,
+    unless the person has removed it with the button."""
 
     def __init__(self, setting: FormSetting, own: FormField, value: Any, place: Place) -> None:
         self._own, self._first = own, value

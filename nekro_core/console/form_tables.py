@@ -61,7 +61,8 @@ def draw_fields(
 
 
 class TableInput:
-    """A table with fixed names: one input for each."""
+    """A table (values with names, as in TOML) whose names are fixed. It has one input for each
+    name."""
 
     def __init__(self, setting: FormSetting, own: FormField, value: Any, place: Place) -> None:
         self._own, self._first = own, value

@@ -24,7 +24,8 @@ class FormSetting:
         view: The opened page.
         read_only: Whether nothing can be entered.
         kept: The places of secrets that are set, for forms whose values leave them out.
-        suggestions: The names to offer for a text, by `FormField.names_a`.
+        suggestions: The names that a text input offers. The key is the kind of thing that the text
+            names, as in `FormField.names_a`.
     """
 
     view: View

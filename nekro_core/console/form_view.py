@@ -56,7 +56,8 @@ class FormView:
         read_only: Whether nothing can be entered.
         kept: The places of secrets that are set and that ``values`` leaves out, for example
             ``imap.password``.
-        suggestions: The names to offer for texts, by `FormField.names_a`.
+        suggestions: The names that text inputs offer. The key is the kind of thing that the text
+            names, as in `FormField.names_a`.
         reload: Draws the form anew with the present values. If it is given, the message about a
             change by somebody else has a button for it.
     """
@@ -165,7 +166,7 @@ class FormView:
             refresh: See `View.perform`.
 
         Returns:
-            What the action returned; None if nothing was changed.
+            What the action returned; None if a value cannot be read or the action failed.
         """
         entered = self.changed() if changed_only else self.values()
         if entered is None:

@@ -54,6 +54,9 @@ class ConsolePage:
         role: The role that a person needs.
         draw: Draws the page's content.
         path: What follows the name in the address, for example ``/{turn_id}``.
+        of_cluster: Whether the navigation shows it only if the bot is several processes.
+        of_process: Whether it shows the state of one process. If the bot is several processes, the
+            page then says which one that is.
     """
 
     name: str
@@ -62,6 +65,13 @@ class ConsolePage:
     draw: Draw
     role: AccessRole = AccessRole.VIEWER
     path: str = ""
+    of_cluster: bool = False
+    of_process: bool = False
+
+    def listed(self, view: View) -> bool:
+        """Return whether the navigation shows the page to a person."""
+        fits = view.operator.cluster.several or not self.of_cluster
+        return bool(self.group) and view.may(self.role) and fits
 
     @property
     def address(self) -> str:
@@ -157,6 +167,9 @@ async def _draw(page: ConsolePage, view: View) -> None:
     """Draw the content. If this fails, show the error in the place of the content, so that the
     navigation still works."""
     try:
+        if page.of_process and view.operator.cluster.several:
+            told = view.say("frame.of_process", node=view.operator.cluster.node)
+            ui.label(told).classes("nc-soft nc-small")
         await page.draw(view)
     except NekroError as error:
         ui.label(str(error)).classes("nc-empty nc-bad")
@@ -247,7 +260,7 @@ def _draw_navigation(
             ui.label(view.say("frame.to_chat", bot=bot_name))
         group = ""
         for page in pages:
-            if not page.group or not view.may(page.role):
+            if not page.listed(view):
                 continue
             if page.group != group:
                 group = page.group
@@ -266,7 +279,7 @@ def _draw_palette(view: View, pages: tuple[ConsolePage, ...]) -> None:
     entries = [
         (view.say(f"frame.page_{page.name or 'home'}"), page.address, page.icon)
         for page in pages
-        if page.group and view.may(page.role)
+        if page.listed(view)
     ]
     with ui.dialog().classes("nc-palette").props("position=top") as dialog, ui.card():
         words = ui.input(placeholder=view.say("frame.find_hint"))

@@ -203,7 +203,7 @@ class _ModelForm:
                 )
 
     def _offer(self, report: EndpointReport) -> None:
-        """Offer the models that the endpoint listed in a test."""
+        """If the tested model did not answer, offer the models that the endpoint listed."""
         if not report.models or report.usable:
             return
 

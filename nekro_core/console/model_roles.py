@@ -94,8 +94,12 @@ class _RoleCard:
                 ui.label(text).classes("nc-soft nc-small nc-lines")
 
     async def _put(self, role: str, names: list[str]) -> None:
-        view = self._view
+        view, saved = self._view, list[bool]()
         await view.perform(
             view.operator.models.set_role.invoke(view.actor, {"role": role, "names": names}),
             view.say("models.saved"),
+            refresh=lambda: saved.append(True),
         )
+        if not saved and self._shown:  # The select must not go on showing a refused choice.
+            shown, self._shown = self._shown, None
+            self.draw(*shown)

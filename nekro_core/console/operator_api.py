@@ -8,14 +8,11 @@ the job.
 
 import json
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 
 import anyio
 import anyio.to_thread
 from loguru import logger
-from pydantic import TypeAdapter
-from pydantic_core import PydanticSerializationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
@@ -27,8 +24,10 @@ from nekro_core.operator.errors import (
     InvalidParameters,
     NoSuchItem,
     NotAllowed,
+    ProcessAway,
 )
 from nekro_core.operator.http_routes import MAX_BODY_BYTES
+from nekro_core.operator.json_values import to_json_values
 from nekro_core.operator.operator import Operator
 from nekro_core.operator.roles import Actor
 from nekro_core.store import StoreUnavailable
@@ -107,7 +106,7 @@ class OperatorApi:
         done = await operation.invoke(actor, parameters)
         return JSONResponse(
             {
-                "result": _json_of(operation.declaration.result_type, done.result),
+                "result": to_json_values(operation.declaration.result_type, done.result),
                 "entry_id": done.entry_id,
                 "undoable": done.undoable,
             }
@@ -118,7 +117,7 @@ async def _ask(request: Request, actor: Actor, operation: BoundQuery[..., Any]) 
     if request.method not in {"GET", "HEAD"}:
         return _wrong_method(operation.full_name, "a query", "GET")
     result = await operation.invoke(actor, _from_address(request, operation))
-    return JSONResponse({"result": _json_of(operation.declaration.result_type, result)})
+    return JSONResponse({"result": to_json_values(operation.declaration.result_type, result)})
 
 
 def _wrong_method(name: str, kind: str, method: str) -> Response:
@@ -210,22 +209,6 @@ def _kinds(schema: Mapping[str, Any], defined: Mapping[str, Any]) -> set[str]:
     return {str(schema.get("type", "string"))}
 
 
-@cache
-def _adapter(annotation: Any) -> TypeAdapter[Any]:
-    """Return the object that converts results of a type to JSON. It is kept, because making it
-    takes as long as all other work for a small answer. There is one type for each operation."""
-    return TypeAdapter(annotation)
-
-
-def _json_of(annotation: Any, value: Any) -> Any:
-    try:
-        return _adapter(annotation).dump_python(value, mode="json")
-    except PydanticSerializationError as error:
-        # A text in the value has a lone surrogate (half of a character), which UTF-8 cannot encode.
-        logger.debug("a value cannot be shown as it is: {}", error)
-        return json.loads(json.dumps(value, default=str).encode("utf-8", "replace"))
-
-
 def _error(code: str, message: str, **more: Any) -> dict[str, Any]:
     message = message.encode("utf-8", "replace").decode()
     return {"error": {"code": code, "message": message, **more}}
@@ -243,6 +226,8 @@ def refusal(request: Request, error: NekroError) -> Response:
             return JSONResponse(_error("no_such_item", text), 404)
         case ChangedMeanwhile():
             return JSONResponse(_error("changed_meanwhile", text), 409)
+        case ProcessAway():
+            return JSONResponse(_error("process_away", text), 503)
         case StoreUnavailable():
             logger.error("{} {}: {}", request.method, request.url.path, text)
             return JSONResponse(_error("store", text), 503)

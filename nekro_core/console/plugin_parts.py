@@ -37,7 +37,7 @@ def draw_state(view: View, plugin: PluginView) -> None:
 
 
 def draw_problems(problems: Sequence[PluginProblem]) -> None:
-    """Draw what is wrong with a plugin. Each problem has its file and line."""
+    """Draw what is wrong with a plugin, each problem with its file and line if they are known."""
     for each in problems:
         with ui.element("div").classes("nc-plugin-problem"):
             kind = "nc-bad" if each.severity is ProblemSeverity.ERROR else "nc-plugin-warn"

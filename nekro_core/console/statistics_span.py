@@ -70,10 +70,13 @@ class SpanChoice:
             return {"since": now - _DAYS[self._chosen] * DAY_S, "until": now}
         try:
             since = datetime.fromisoformat(str(self._begin.value)).astimezone().timestamp()
-            last = datetime.fromisoformat(str(self._end.value)) + timedelta(days=1)
-        except ValueError:
+            last = datetime.fromisoformat(str(self._end.value))
+            # No later day: there is no day after 9999-12-31.
+            today = datetime.now().astimezone().replace(tzinfo=None)
+            last = min(last, today) + timedelta(days=1)
+            until = min(now, last.astimezone().timestamp())
+        except (ValueError, OverflowError, TypeError):
             return None
-        until = min(now, last.astimezone().timestamp())
         return {"since": since, "until": until} if 0 <= since < until else None
 
     def offer(self, periods: list[Period], span: Mapping[str, float]) -> None:

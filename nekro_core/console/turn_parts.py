@@ -67,7 +67,8 @@ def code_block(text: str, *, bad: bool = False) -> None:
 
 
 def readable(value: str) -> str:
-    """Return long JSON broken into lines; any other text, such as cut JSON, stays as it is."""
+    """Return JSON for people: if it is long, it is broken into lines. A text that is not JSON, for
+    example because it was cut off, stays as it is."""
     try:
         found = json.loads(value)
     except ValueError:
@@ -98,8 +99,8 @@ def draw_steps(view: View, details: TurnDetails) -> None:
 
 
 def _draw_models(view: View, step: StepTrace) -> None:
-    """Draw which model of a chain answered, why the other models did not answer, and how many
-    tokens of the prompt came from the provider's cache."""
+    """Draw how many tokens of the prompt came from the provider's cache. If models of the chain
+    were passed over, also draw why, and which model answered."""
     if step.passed:
         key = "turns.model_answered" if step.answered else "turns.no_model_answered"
         ui.label(view.say(key, name=step.answered)).classes("nc-soft nc-small")

@@ -39,8 +39,8 @@ async def draw_prompts(view: View, details: TurnDetails) -> None:
 
 
 def draw_prompt(view: View, prompt: ShownPromptView, *, replayed: bool = False) -> None:
-    """Draw a prompt. The prompt of a repeated turn is not stored, so it cannot be compared with a
-    previous prompt."""
+    """Draw a prompt. If it is the prompt of a repeated turn (``replayed``), the link to the
+    previous prompt is left out, because the prompts of repeated turns are not stored."""
     with ui.element("div").classes("nc-row"):
         ui.label(view.say("turns.prompt_tokens", count=f"{prompt.tokens:,}"))
         ui.label(view.say("turns.unchanged", count=f"{prompt.unchanged_tokens:,}")).classes(

@@ -67,7 +67,8 @@ class ConsoleSite:
         self._closing = anyio.Event()
         self._page: DeferredPage | None = None
         self.monitor: BotMonitor | None = None
-        """Says how the bot is. Without it, the site serves no metrics."""
+        """Knows the bot's metrics, and whether the bot is ready. If it is None, the site serves
+        neither ``/metrics`` nor ``/healthz`` and ``/readyz``."""
 
     @classmethod
     def of(
@@ -150,6 +151,18 @@ class ConsoleSite:
         app.mount(PLUGINS, operator.pages)
         app.mount(WEBHOOKS, operator.webhooks)
         app.mount(PAGE, page)
+        self._guard(app)
+
+    def install_health(self, app: FastAPI) -> None:
+        """Serve only the state and the metrics with ``app``, in place of the whole site, and let
+        `Guard` check every request. For a process that has no pages."""
+        if self.monitor is None:
+            raise ValueError("a site without a monitor has no state to serve")
+        app.add_exception_handler(WebApiError, _answer)  # type: ignore[arg-type]
+        app.include_router(health_routes(self.monitor))
+        self._guard(app)
+
+    def _guard(self, app: FastAPI) -> None:
         app.add_middleware(
             Guard,
             authenticator=self.authenticator,

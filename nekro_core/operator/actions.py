@@ -20,6 +20,11 @@ the HTTP API and the command line. Both calls check the actor's role and scopes,
 parameters with a pydantic model that is made from the signature. An action is also written to the
 audit log.
 
+In a cluster, the sessions and boxes of a chat are in the worker that owns the chat. An operation
+that needs them has ``process=ProcessChoice.OWNER`` in its decorator. The console of a gateway then
+checks the role, validates the parameters and writes the audit log, and the worker carries the
+operation out.
+
 An action that takes long has a parameter ``progress: Progress = NO_PROGRESS``. Callers do not pass
 this parameter; `jobs.Jobs` passes it.
 """
@@ -46,13 +51,15 @@ from docstring_parser import parse
 from docstring_parser.common import DocstringStyle
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from nekro_core.chat import ChatKey
 from nekro_core.operator.audit import AuditLog, Change, Done
+from nekro_core.operator.elsewhere import OtherProcesses, ProcessChoice
 from nekro_core.operator.errors import InvalidParameters, NotAllowed, OperatorError
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.system.errors import NekroError
 
 _AUDIT_S = 10.0
-"""Maximum time in seconds to store the outcome of an action whose caller was cancelled."""
+"""Maximum time in seconds to store that an action failed or was cancelled."""
 
 
 A = TypeVar("A", bound="Area")
@@ -108,8 +115,24 @@ class Area:
     name: str
     """The first part of the operations' full names, for example ``chats``."""
 
+    others: OtherProcesses | None = None
+    """The other processes of the cluster, if this process is a gateway."""
+
     def __init__(self, audit: AuditLog) -> None:
         self.audit_log = audit
+
+    async def chat_of(self, parameters: Mapping[str, Any]) -> ChatKey | None:
+        """Return the chat that an operation with `ProcessChoice.OWNER` concerns. The owner of this
+        chat carries the operation out.
+
+        Args:
+            parameters: The validated parameters of the operation.
+
+        Returns:
+            The chat; None if this process carries the operation out.
+        """
+        chat_key: ChatKey | None = parameters.get("chat_key")
+        return chat_key
 
     @classmethod
     def declared(cls) -> "dict[str, Declaration]":
@@ -133,6 +156,7 @@ class Declaration:
         destructive: Whether the action deletes something that cannot be brought back. The console
             asks the person before it calls such an action.
         takes_file: Whether a parameter is a file in base64, so that a call may be large.
+        process: Which process of a cluster carries it out.
     """
 
     handler: Callable[..., Awaitable[Any]]
@@ -140,6 +164,7 @@ class Declaration:
     acts: bool
     destructive: bool = False
     takes_file: bool = False
+    process: ProcessChoice = ProcessChoice.HERE
 
     @cached_property
     def summary(self) -> str:
@@ -218,6 +243,30 @@ class _Bound:
             raise InvalidParameters(_problems(error)) from None
         return {name: getattr(model, name) for name in type(model).model_fields}
 
+    async def carry_out_here(self, actor: Actor, parameters: Mapping[str, Any]) -> Any:
+        """Carry the operation out for the gateway whose console was asked. The gateway writes the
+        audit log.
+
+        Args:
+            actor: Who asks.
+            parameters: The parameters by name, as JSON values.
+
+        Returns:
+            What the method of the area returns: the answer of a query, the `Change` of an action.
+        """
+        self.check_role(actor)
+        valid = self.validate(parameters)
+        return await self.declaration.handler(self.area, actor, **valid)
+
+    async def _carry_out(self, actor: Actor, valid: Mapping[str, Any], **extra: Any) -> Any:
+        """Carry the operation out, here or at the owner of the chat."""
+        others = self.area.others
+        if others is not None and self.declaration.process is ProcessChoice.OWNER:
+            chat_key = await self.area.chat_of(valid)
+            if chat_key is not None:
+                return await others.at_owner(self, actor, chat_key, valid)
+        return await self.declaration.handler(self.area, actor, **valid, **extra)
+
 
 class BoundQuery(_Bound, Generic[P, Result]):
     """A query of one area object."""
@@ -232,9 +281,7 @@ class BoundQuery(_Bound, Generic[P, Result]):
         """Do the same as `__call__`, with parameters by name as a page or the HTTP API received
         them."""
         self.check_role(actor)
-        result: Result = await self.declaration.handler(
-            self.area, actor, **self.validate(parameters)
-        )
+        result: Result = await self._carry_out(actor, self.validate(parameters))
         return result
 
 
@@ -265,9 +312,7 @@ class BoundAction(_Bound, Generic[P, Result]):
         entry_id = await audit.begin(actor, self.full_name, valid)
         extra = {"progress": progress} if self.declaration.long else {}
         try:
-            change: Change[Result] = await self.declaration.handler(
-                self.area, actor, **valid, **extra
-            )
+            change: Change[Result] = await self._carry_out(actor, valid, **extra)
         except BaseException as error:
             with anyio.move_on_after(_AUDIT_S, shield=True):
                 await audit.failed(entry_id, _outcome(error), _text_of(error))
@@ -307,12 +352,13 @@ class ActionMethod(Generic[A, P, Result]):
 
 
 def query(
-    *, role: AccessRole
+    *, role: AccessRole, process: ProcessChoice = ProcessChoice.HERE
 ) -> Callable[[Callable[Concatenate[A, Actor, P], Awaitable[Result]]], QueryMethod[A, P, Result]]:
     """Declare a method that reads.
 
     Args:
         role: The role that an actor needs.
+        process: Which process of a cluster carries it out.
 
     Returns:
         The decorator.
@@ -321,13 +367,17 @@ def query(
     def declare(
         handler: Callable[Concatenate[A, Actor, P], Awaitable[Result]],
     ) -> QueryMethod[A, P, Result]:
-        return QueryMethod(Declaration(handler=handler, role=role, acts=False))
+        return QueryMethod(Declaration(handler=handler, role=role, acts=False, process=process))
 
     return declare
 
 
 def action(
-    *, role: AccessRole, destructive: bool = False, takes_file: bool = False
+    *,
+    role: AccessRole,
+    destructive: bool = False,
+    takes_file: bool = False,
+    process: ProcessChoice = ProcessChoice.HERE,
 ) -> Callable[
     [Callable[Concatenate[A, Actor, P], Awaitable[Change[Result]]]], ActionMethod[A, P, Result]
 ]:
@@ -337,6 +387,7 @@ def action(
         role: The role that an actor needs.
         destructive: Whether it deletes something that cannot be brought back.
         takes_file: Whether a parameter is a file in base64, so that a call may be large.
+        process: Which process of a cluster carries it out.
 
     Returns:
         The decorator.
@@ -346,7 +397,12 @@ def action(
         handler: Callable[Concatenate[A, Actor, P], Awaitable[Change[Result]]],
     ) -> ActionMethod[A, P, Result]:
         declaration = Declaration(
-            handler=handler, role=role, acts=True, destructive=destructive, takes_file=takes_file
+            handler=handler,
+            role=role,
+            acts=True,
+            destructive=destructive,
+            takes_file=takes_file,
+            process=process,
         )
         return ActionMethod(declaration)
 

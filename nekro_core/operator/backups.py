@@ -69,7 +69,7 @@ class RestoreView:
     Attributes:
         backup: The name of the backup.
         made: When the backup was made, in seconds since 1970.
-        prepared: When the restore was prepared.
+        prepared: When the restore was prepared, in seconds since 1970.
         secrets: Whether the secrets are restored too.
     """
 

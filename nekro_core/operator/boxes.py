@@ -11,6 +11,7 @@ from nekro_core.agent.turn.boxes import ChatBoxes
 from nekro_core.chat import ChatKey
 from nekro_core.operator.actions import Area, action, query
 from nekro_core.operator.audit import AuditLog, Change
+from nekro_core.operator.elsewhere import ProcessChoice
 from nekro_core.operator.errors import InvalidParameters, NoSuchItem
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.sandbox.named import NamedBox, UseEffect
@@ -64,7 +65,7 @@ class Boxes(Area):
         super().__init__(audit)
         self._boxes = boxes
 
-    @query(role=AccessRole.VIEWER)
+    @query(role=AccessRole.VIEWER, process=ProcessChoice.OWNER)
     async def of_chat(self, actor: Actor, *, chat_key: ChatKey) -> list[BoxView]:  # noqa: ARG002
         """List the boxes of a chat. No box is woken.
 
@@ -86,7 +87,7 @@ class Boxes(Area):
             )
         return found
 
-    @query(role=AccessRole.OPERATOR)
+    @query(role=AccessRole.OPERATOR, process=ProcessChoice.OWNER)
     async def files(
         self,
         actor: Actor,  # noqa: ARG002
@@ -107,7 +108,7 @@ class Boxes(Area):
             found = await used.box.glob(pattern, limit=_MOST_FILES)
         return BoxFilesView(paths=[*found.paths], truncated=found.truncated)
 
-    @action(role=AccessRole.OPERATOR, takes_file=True)
+    @action(role=AccessRole.OPERATOR, takes_file=True, process=ProcessChoice.OWNER)
     async def put_file(
         self,
         actor: Actor,  # noqa: ARG002
@@ -135,7 +136,7 @@ class Boxes(Area):
             size = await used.box.write_file(path, data)
         return Change(result=size, subject=f"{chat_key} {box}:{path}", new=f"{size} bytes")
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OPERATOR, process=ProcessChoice.OWNER)
     async def sleep(
         self,
         actor: Actor,  # noqa: ARG002
@@ -154,7 +155,7 @@ class Boxes(Area):
         slept = named.running and not named.in_use and await named.sleep()
         return Change(result=slept, subject=f"{chat_key} {box}")
 
-    @action(role=AccessRole.OPERATOR, destructive=True)
+    @action(role=AccessRole.OPERATOR, destructive=True, process=ProcessChoice.OWNER)
     async def end(
         self,
         actor: Actor,  # noqa: ARG002
@@ -172,10 +173,33 @@ class Boxes(Area):
         await self._boxes.named.of(str(chat_key)).destroy(box)
         return Change(result=None, subject=f"{chat_key} {box}")
 
-    async def read_file(self, chat_key: ChatKey, box: str, path: str) -> bytes:
+    @query(role=AccessRole.OPERATOR, process=ProcessChoice.OWNER)
+    async def get_file(
+        self,
+        actor: Actor,  # noqa: ARG002
+        *,
+        chat_key: ChatKey,
+        path: BoxPath,
+        box: BoxName = "default",
+    ) -> str:
+        """Read a file of a box, of at most 16 MiB. A sleeping box is woken. Returns the file in
+        base64.
+
+        Args:
+            chat_key: The chat.
+            path: Where the file is in the box.
+            box: The box's name.
+        """
+        await self._known(chat_key, box)
+        async with self._boxes.named.of(str(chat_key)).use(box, UseEffect.NOTHING) as used:
+            data = await used.box.read_file(path, limit=MAX_FILE_BYTES)
+        return base64.b64encode(data).decode()
+
+    async def read_file(self, actor: Actor, chat_key: ChatKey, box: str, path: str) -> bytes:
         """Read a file of a box, for a page that lets people download it. A sleeping box is woken.
 
         Args:
+            actor: Who asks.
             chat_key: The chat.
             box: The box's name.
             path: Where the file is in the box.
@@ -186,10 +210,11 @@ class Boxes(Area):
         Raises:
             NoSuchItem: There is no such box.
             BoxFileError: There is no such file, or it is too large.
+            ProcessAway: The worker that owns the chat does not answer.
+            RefusedElsewhere: In a cluster, in place of `BoxFileError`.
         """
-        await self._known(chat_key, box)
-        async with self._boxes.named.of(str(chat_key)).use(box, UseEffect.NOTHING) as used:
-            return await used.box.read_file(path, limit=MAX_FILE_BYTES)
+        found = await self.get_file(actor, chat_key=chat_key, box=box, path=path)
+        return base64.b64decode(found)
 
     async def _known(self, chat_key: ChatKey, box: str) -> NamedBox:
         found = await self._boxes.named.of(str(chat_key)).find(box)

@@ -1,4 +1,5 @@
-"""Makes the changes of chat commands as actions of operators."""
+"""Carries out the changes of chat commands as actions of operators, so that the audit log has
+them."""
 
 from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar

@@ -55,7 +55,7 @@ class ChatPolicyView:
         participation: Which messages of a group are answered: ``mentioned``, ``follows`` or
             ``lively``.
         model: The model that answers.
-        mode: ``code`` or ``tools``.
+        mode: ``code`` if the model writes code, ``tools`` if it calls functions natively.
         tools: Which tools are on or off. A key is a tool, a plugin or ``*``; see
             `nekro_core.policy.tool_choice.ToolChoice`.
         chat_quota: What the chat may use in 24 hours.
@@ -171,7 +171,7 @@ class ChatPolicies:
         )
 
     def person_quota(self, place: str, user_id: str) -> dict[str, Any]:
-        """Return the quota of one person as it is in the file."""
+        """Return the quota of one person as it is in the file; empty if the file has none."""
         person = self._file.book.people.get(f"{place}:{user_id}")
         return person.quota.model_dump(mode="json", exclude_none=True) if person else {}
 

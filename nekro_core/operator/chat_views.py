@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from nekro_core.chat import Author, ChatKey, DeliveryState, Media, Record, plain_text
+from nekro_core.chat import Author, ChatKey, DeliveryState, Media, Record, Segments, plain_text
 from nekro_core.policy import ChatState
 from nekro_core.store import ChatMember, ChatSummary, HistoryLine, Usage
 from nekro_core.store.traces import media_in
@@ -50,6 +50,7 @@ class ChatRowView:
         messages: How many messages people wrote, of all time.
         sent: How many messages the bot sent, of all time.
         used: What the turns used, of all time.
+        worker: In a cluster, the worker that owns the chat; empty if none does now.
     """
 
     chat_key: ChatKey
@@ -66,6 +67,7 @@ class ChatRowView:
     messages: int
     sent: int
     used: UsageView
+    worker: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +162,9 @@ class FoundView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberView:
-    """A person in a chat. ``role`` is empty if the person has not written for a long time."""
+    """A person in a chat. ``role`` is empty if the person has not written for a long time.
+    ``messages`` is the number of messages that the person wrote. ``day`` and ``ever`` are what the
+    person's turns in this chat used, in the last 24 hours and of all time."""
 
     user_id: str
     name: str
@@ -178,8 +182,11 @@ class SentView:
     reason: str
 
 
-def chat_view(chat: ChatSummary, state: ChatState, *, working: bool) -> ChatRowView:
-    """Return a chat of the list. ``working`` says whether a turn runs there."""
+def chat_view(
+    chat: ChatSummary, state: ChatState, *, working: bool, worker: str = ""
+) -> ChatRowView:
+    """Return a chat of the list. ``working`` says whether a turn runs there, ``worker`` names the
+    process that owns the chat."""
     newest = chat.newest
     return ChatRowView(
         chat_key=chat.chat_key,
@@ -196,13 +203,21 @@ def chat_view(chat: ChatSummary, state: ChatState, *, working: bool) -> ChatRowV
         messages=chat.messages,
         sent=chat.sent,
         used=usage_view(chat.used),
+        worker=worker,
     )
 
 
 def _preview(record: Record | None) -> str:
     if record is None or record.recalled:
         return ""
-    return plain_text(record.segments)[:_PREVIEW]
+    return _text(record, record.segments)[:_PREVIEW]
+
+
+def _text(record: Record, segments: Segments) -> str:
+    """Return the text of a record. The mark of a new conversation is no text: the words after it
+    say what it is."""
+    marked = record.begins_anew and len(segments) > 1
+    return plain_text(segments[1:] if marked else segments)
 
 
 def message_view(line: HistoryLine, *, with_recalled: bool = False) -> MessageView:
@@ -218,7 +233,7 @@ def message_view(line: HistoryLine, *, with_recalled: bool = False) -> MessageVi
         user_name=record.sender.name,
         role=record.sender.role.value,
         time=record.time,
-        text=plain_text(segments),
+        text=_text(record, segments),
         segments=[_without_paths(each) for each in msgspec.to_builtins(segments)],
         media=[_medium(number, each) for number, each in enumerate(media_in(segments))],
         message_id=record.message_id,

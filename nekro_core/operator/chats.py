@@ -33,6 +33,7 @@ from nekro_core.operator.chat_views import (
     message_view,
 )
 from nekro_core.operator.contract import ActivityFeed
+from nekro_core.operator.elsewhere import ProcessChoice
 from nekro_core.operator.errors import InvalidParameters, NoSuchItem
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.policy import ChatState
@@ -338,7 +339,7 @@ class Chats(Area):
         view = await self._contents.recalled(actor, seq)
         return Change(result=view, subject=f"{view.chat_key} {seq}")
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OPERATOR, process=ProcessChoice.OWNER)
     async def stop(
         self,
         actor: Actor,  # noqa: ARG002
@@ -361,7 +362,7 @@ class Chats(Area):
             ran = await self._sessions.stop(chat_key)
         return Change(result=ran, subject=str(chat_key))
 
-    @action(role=AccessRole.OPERATOR, destructive=True)
+    @action(role=AccessRole.OPERATOR, destructive=True, process=ProcessChoice.OWNER)
     async def reset(
         self,
         actor: Actor,  # noqa: ARG002
@@ -424,4 +425,6 @@ class Chats(Area):
 
     def _chat(self, chat: ChatSummary) -> ChatRowView:
         key = chat.chat_key
-        return chat_view(chat, self._policies.state(key), working=self._sessions.working(key))
+        worker = self.others.worker_of(key) if self.others is not None else ""
+        working = self._sessions.working(key)
+        return chat_view(chat, self._policies.state(key), working=working, worker=worker)

@@ -2,7 +2,8 @@
 
 An adapter with such a page gets an `OperatorHost` in addition to its `Host`; see
 `nekro_core.api.adapter.OperatorPageFactory`. Each attribute of `OperatorHost` has a separate
-interface here. If a page needs new data or a new action, add another interface.
+interface here, except ``pages`` and ``webhooks``, which are whole web applications. If a page needs
+new data or a new action, add another interface.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -98,8 +99,8 @@ class OutboxActions(Protocol):
         """
 
     async def drop(self, delivery_id: str) -> DeliveryRow:
-        """Drop a message that is ``pending``, ``unknown`` or ``rejected``. It is not sent, and not
-        sent again.
+        """Drop a message that is ``pending``, ``unknown`` or ``rejected``. It is not sent any more,
+        unless the operator calls `resend`.
 
         Args:
             delivery_id: The delivery's id.

@@ -58,7 +58,7 @@ class EmbeddedView:
     Attributes:
         state: What it is doing; None if it is not the default model.
         chosen: The path of the operator's own file; empty for one of the bot's models.
-        context_tokens: The size of its context.
+        context_tokens: The size of its context, in tokens.
         memory: The memory of the machine.
         weights: The files that can be chosen.
     """

@@ -10,6 +10,7 @@ from nekro_core.agent.turn.boxes import ChatBoxes
 from nekro_core.chat import ChatKey
 from nekro_core.operator.actions import Area, action, query
 from nekro_core.operator.audit import AuditLog, Change
+from nekro_core.operator.elsewhere import ProcessChoice
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.store import Store
 from nekro_core.store.kept import KeptRows
@@ -110,7 +111,7 @@ class Erasure(Area):
         self._boxes = boxes
         self._timers = timers
 
-    @query(role=AccessRole.VIEWER)
+    @query(role=AccessRole.VIEWER, process=ProcessChoice.OWNER)
     async def kept(self, actor: Actor, *, chat_key: ChatKey) -> KeptView:  # noqa: ARG002
         """Count what the bot keeps about a chat.
 

@@ -7,7 +7,9 @@
         ├── NotAllowed          the actor's role or token does not allow the operation
         ├── InvalidParameters   a parameter is missing, unknown or has an impossible value
         ├── NoSuchItem          there is no such operation, chat, turn, plugin ...
-        └── ChangedMeanwhile    somebody else has changed the same thing since it was read
+        ├── ChangedMeanwhile    somebody else has changed the same thing since it was read
+        ├── ProcessAway         the process of the cluster that has to do it does not answer
+        └── RefusedElsewhere    the process of the cluster that has to do it refuses it
 
 An operation may also raise the errors of the rooms (packages of ``nekro_core``) that it uses. The
 texts of those errors are also written for people.
@@ -46,3 +48,13 @@ class NoSuchItem(OperatorError):
 class ChangedMeanwhile(OperatorError):
     """The thing was changed by somebody else since the actor read it. The text says by whom, if
     known. Read it again, and then change it."""
+
+
+class ProcessAway(OperatorError):
+    """Another process of the cluster has to carry the operation out, and it cannot be reached, or
+    no worker owns the chat now. The text says whether the operation may have been carried out."""
+
+
+class RefusedElsewhere(OperatorError):
+    """Another process of the cluster could not carry the operation out. The text is that of its
+    error."""

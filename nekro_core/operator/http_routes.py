@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from loguru import logger
 from starlette.types import Message
 
+from nekro_core.operator.errors import ProcessAway, RefusedElsewhere
 from nekro_core.store import StoreUnavailable
 from nekro_core.system.errors import NekroError
 
@@ -54,8 +55,9 @@ class WebApiError(NekroError):
 
 
 class Route(APIRoute):
-    """A route whose handler may raise `WebApiError` or `StoreUnavailable`. The route answers with
-    these errors. After `StoreUnavailable`, nothing was stored and the client may try again."""
+    """A route whose handler may raise `WebApiError`, `StoreUnavailable`, `ProcessAway` or
+    `RefusedElsewhere`. The route answers with these errors. After `StoreUnavailable`, nothing was
+    stored and the client may try again."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Wrap the handler that FastAPI makes, so that these errors become answers.
@@ -70,6 +72,10 @@ class Route(APIRoute):
                 return await handler(request)
             except WebApiError as refused:
                 return refused.response()
+            except ProcessAway as error:
+                return WebApiError(503, "process_away", str(error)).response()
+            except RefusedElsewhere as error:
+                return WebApiError(409, "refused", str(error)).response()
             except StoreUnavailable as error:
                 logger.error("{} {}: {}", request.method, request.url.path, error)
                 return WebApiError(503, "store", str(error)).response()
@@ -104,7 +110,8 @@ class BoundedBody:
             limit: The largest number of bytes of its body.
 
         Returns:
-            The same request. Reading more than ``limit`` bytes of its body raises `WebApiError`.
+            A new object for the same request. Reading more than ``limit`` bytes of its body raises
+            `WebApiError`.
         """
         return Request(request.scope, cls(request, limit).receive)
 

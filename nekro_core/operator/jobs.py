@@ -219,14 +219,14 @@ class Jobs(Area):
         # People may cancel their own jobs, and jobs of people whose role is not higher than theirs.
         if not actor.role.allows(job.actor.role) and actor.name != job.actor.name:
             raise NoSuchItem(f"job {job_id} was started by a person with a higher role")
+        before = job.state
         job.scope.cancel()
         await job.finished.wait()
-        return Change(result=job.view(), subject=str(job_id), old="running", new=job.state)
+        return Change(result=job.view(), subject=str(job_id), old=before, new=job.state)
 
     async def _deny(self, name: str, actor: Actor, text: str) -> None:
         try:
-            entry_id = await self.audit_log.begin(actor, name, {})
-            await self.audit_log.failed(entry_id, "denied", text)
+            await self.audit_log.denied(actor, name, text)
         except NekroError as error:
             logger.error("the audit log has no entry of a denied {}: {}", name, error)
 

@@ -8,12 +8,14 @@ from pydantic import Field
 
 from nekro_core.operator.actions import Area, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
+from nekro_core.operator.elsewhere import ProcessChoice
 from nekro_core.operator.errors import InvalidParameters, NotAllowed
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.system.logs.book import LogBook
 from nekro_core.system.logs.line import LogFilter, LogLine
 from nekro_core.system.logs.ring import MissedLines
 
+ProcessName = Annotated[str, Field(max_length=64)]
 LevelName = Annotated[str, Field(min_length=1, max_length=20)]
 
 
@@ -31,10 +33,10 @@ class Logs(Area):
         super().__init__(audit)
         self._book = book
 
-    @query(role=AccessRole.VIEWER)
+    @query(role=AccessRole.VIEWER, process=ProcessChoice.ANY)
     async def newest(
         self,
-        actor: Actor,  # noqa: ARG002
+        actor: Actor,
         *,
         severity: int = 0,
         chat_key: str = "",
@@ -43,8 +45,9 @@ class Logs(Area):
         text: Annotated[str, Field(max_length=200)] = "",
         before: int = 0,
         limit: Annotated[int, Field(ge=1, le=1000)] = 200,
+        process: ProcessName = "",
     ) -> list[LogLine]:
-        """List the newest lines of this process, newest first.
+        """List the newest lines of one process, newest first.
 
         Args:
             severity: Only lines with this number or a higher one: 10 is DEBUG, 20 INFO, 30 WARNING,
@@ -55,7 +58,20 @@ class Logs(Area):
             text: Only lines that contain this text.
             before: The number of a line: list only older lines. 0 for the newest.
             limit: The largest number of lines.
+            process: The name of a process of the cluster; empty for the process that is asked.
         """
+        if self.others is not None and process not in ("", self.others.node):
+            given = {
+                "severity": severity,
+                "chat_key": chat_key,
+                "turn_id": turn_id,
+                "plugin": plugin,
+                "text": text,
+                "before": before,
+                "limit": limit,
+            }
+            lines: list[LogLine] = await self.others.at_node(process, self.newest, actor, given)
+            return lines
         wanted = LogFilter(
             severity=severity, chat_key=chat_key, turn_id=turn_id, plugin=plugin, text=text
         )

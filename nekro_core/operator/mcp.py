@@ -31,7 +31,8 @@ class McpServerView:
     Attributes:
         name: Its name.
         entry: Its entry in the file. Secrets are shown as ``${NAME}``.
-        phase: ``ready``, ``connecting``, ``waiting``, ``wrong`` or ``off``.
+        phase: ``ready``, ``connecting``, ``waiting`` (until the next attempt to connect), ``wrong``
+            (its entry cannot be used) or ``off`` (it is switched off in the file).
         reason: Why it is not ready; empty if it is.
         tools: The number of its tools.
         secrets: The names of the secrets that have a value.
@@ -49,9 +50,9 @@ class McpServerView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpServersView:
-    """All servers. A change must name the present ``revision``; with an older one it is refused.
-    ``problem`` says why the file cannot be read. While it cannot be read, the servers stay as they
-    are."""
+    """All servers. A change that names an older ``revision`` than the present one is refused.
+    ``problem`` says why the file of the servers cannot be read; empty if it can. While it cannot be
+    read, the servers that run stay as they are."""
 
     servers: tuple[McpServerView, ...]
     revision: str

@@ -262,17 +262,19 @@ class Memory(Area):
     async def _switch(self, chat_key: ChatKey, note_id: int, *, holds: bool) -> Change[NoteRow]:
         book = self._memory.notes
         note = await book.get(chat_key, note_id)
+        subject, new = f"{note.chat_key} {note_id}", "holds" if holds else "ended"
+        if note.holds is holds:  # Nothing changes, so there is nothing to undo.
+            return Change(result=note, subject=subject, old=new, new=new)
         if holds:
             await book.rewrite(chat_key, note_id, note.text)
         else:
             await book.end(note.chat_key, [note_id])
         given = {"chat_key": str(note.chat_key), "note_id": note_id}
-        old, new = ("ended", "holds") if holds else ("holds", "ended")
         back = "memory.end_note" if holds else "memory.hold_note"
         return Change(
             result=await book.get(chat_key, note_id),
-            subject=f"{note.chat_key} {note_id}",
-            old=old,
+            subject=subject,
+            old="ended" if holds else "holds",
             new=new,
             undo=UndoCall(action=back, parameters=given),
         )
@@ -401,7 +403,8 @@ class Memory(Area):
         content: SecretStr,
         chat_key: ChatKey | None = None,
     ) -> Change[KnownFile]:
-        """Give the bot a document. A document with the same name is replaced.
+        """Give the bot a document. A document with the same name is replaced, and then this cannot
+        be undone.
 
         Args:
             name: The name of the file; its ending says its kind.
@@ -412,10 +415,10 @@ class Memory(Area):
             data = base64.b64decode(content.get_secret_value(), validate=True)
         except (binascii.Error, ValueError):
             raise InvalidParameters({"content": "no base64; encode the file in base64"}) from None
+        replaces = self._memory.knowledge.has(chat_key, name)
         file = await self._memory.knowledge.learn(chat_key, name, data)
-        undo = UndoCall(
-            action="memory.delete_document", parameters={"scope": file.scope, "path": file.path}
-        )
+        given = {"scope": file.scope, "path": file.path}
+        undo = None if replaces else UndoCall(action="memory.delete_document", parameters=given)
         about = {"pieces": file.pieces, "bytes": file.size}
         return Change(result=file, subject=f"{file.scope}/{file.path}", new=about, undo=undo)
 

@@ -51,7 +51,8 @@ class RoleView:
 
 
 def role_views(chains: ModelChains) -> list[RoleView]:
-    """Return all roles, and the ``saving`` models."""
+    """Return all roles, and the entry ``saving``: the models that answer when little is left of a
+    daily budget."""
     views = []
     for role in (*ModelRole, "saving"):
         names: tuple[str, ...] = getattr(chains.settings, str(role))

@@ -1,12 +1,14 @@
 """Shows what the code of chats may reach on the network, and changes it."""
 
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 from pydantic import Field
 
+from nekro_core.chat import ChatKey, ChatKeyError
 from nekro_core.operator.actions import Area, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
+from nekro_core.operator.elsewhere import ProcessChoice
 from nekro_core.operator.errors import ChangedMeanwhile
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.sandbox.egress.admin import (
@@ -36,15 +38,29 @@ class Network(Area):
         super().__init__(audit)
         self._egress = egress
 
+    async def chat_of(self, parameters: Mapping[str, Any]) -> ChatKey | None:
+        """See `Area.chat_of`.
+
+        Args:
+            parameters: The validated parameters of the operation.
+
+        Returns:
+            The chat that owns the box; None if the box belongs to no chat.
+        """
+        try:
+            return ChatKey.parse(parameters["owner"])
+        except ChatKeyError:
+            return None
+
     @query(role=AccessRole.VIEWER)
     async def rules(self, actor: Actor) -> EgressShown:  # noqa: ARG002
         """Show the rules in force: those of the settings, and those of single chats and boxes."""
         return await self._egress.shown()
 
-    @query(role=AccessRole.VIEWER)
+    @query(role=AccessRole.VIEWER, process=ProcessChoice.ANY)
     async def refused(
         self,
-        actor: Actor,  # noqa: ARG002
+        actor: Actor,
         *,
         owner: str | None = None,
         limit: Annotated[int, Field(ge=1, le=1000)] = 100,
@@ -56,7 +72,13 @@ class Network(Area):
             owner: The key of a chat; none for all.
             limit: The largest number of destinations.
         """
-        return self._egress.refusals.newest(owner, limit)
+        found = [*self._egress.refusals.newest(owner, limit)]
+        if self.others is not None:
+            given = {"owner": owner, "limit": limit}
+            for refusals in await self.others.at_workers(self.refused, actor, given):
+                found += refusals
+            found.sort(key=lambda each: -each.last_at)
+        return found[:limit]
 
     @action(role=AccessRole.OPERATOR)
     async def put(
@@ -89,7 +111,10 @@ class Network(Area):
         except EgressRulesChanged as error:
             raise ChangedMeanwhile(str(error)) from None
         mine = next((each for each in old if each.box == box), None)
-        undo = UndoCall(action="network.remove", parameters={"owner": owner, "box": box})
+        # Not the rules of the chat's boxes: they were there before, or somebody wrote them since.
+        undo = UndoCall(
+            action="network.remove", parameters={"owner": owner, "box": box, "boxes": False}
+        )
         return Change(
             result=None,
             subject=_subject(owner, box),
@@ -105,6 +130,7 @@ class Network(Area):
         *,
         owner: Owner,
         box: BoxName = "",
+        boxes: bool = True,
         revision: str | None = None,
     ) -> Change[None]:
         """Remove the rules of a chat and of all its boxes, or the rules of one box. From then on,
@@ -113,11 +139,12 @@ class Network(Area):
         Args:
             owner: The key of the chat.
             box: One box of the chat; empty for all.
+            boxes: Whether the rules of the chat's boxes are removed too, if no box is named.
             revision: The revision that the person has seen.
         """
-        old = await self._tables(owner, box)
+        old = await self._tables(owner, box, boxes=boxes)
         try:
-            await self._egress.remove(owner, box, revision=revision)
+            await self._egress.remove(owner, box, boxes=boxes, revision=revision)
         except EgressRulesChanged as error:
             raise ChangedMeanwhile(str(error)) from None
         return Change(
@@ -127,7 +154,7 @@ class Network(Area):
             undo=_put_again(old[0]) if len(old) == 1 else None,
         )
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OPERATOR, process=ProcessChoice.OWNER)
     async def forget_refused(self, actor: Actor, *, owner: Owner) -> Change[None]:  # noqa: ARG002
         """Empty the list of what a chat's code was not allowed to reach.
 
@@ -137,10 +164,11 @@ class Network(Area):
         self._egress.refusals.forget(owner)
         return Change(result=None, subject=owner)
 
-    async def _tables(self, owner: str, box: str) -> Sequence[EgressTable]:
-        """Return the rules of an owner, or of one of its boxes."""
-        tables = (await self._egress.shown()).tables
-        return [each for each in tables if each.owner == owner and (not box or each.box == box)]
+    async def _tables(self, owner: str, box: str, *, boxes: bool = True) -> Sequence[EgressTable]:
+        """Return the rules of an owner, with those of all its boxes if ``boxes`` is True; or the
+        rules of one box."""
+        tables = [each for each in (await self._egress.shown()).tables if each.owner == owner]
+        return [each for each in tables if each.box == box or (boxes and not box)]
 
 
 def _subject(owner: str, box: str) -> str:

@@ -12,6 +12,8 @@ from nekro_core.operator.backups import Backups
 from nekro_core.operator.boxes import Boxes
 from nekro_core.operator.broadcast import BroadcastArea
 from nekro_core.operator.chats import Chats
+from nekro_core.operator.cluster import ClusterArea
+from nekro_core.operator.elsewhere import OtherProcesses
 from nekro_core.operator.embedded import Embedded
 from nekro_core.operator.erasure import Erasure
 from nekro_core.operator.errors import NoSuchItem
@@ -71,6 +73,7 @@ class Operator:
         transfer: Exports and imports of what the bot knows.
         boxes: The boxes of chats.
         finder: Finds chats, turns, plugins and settings.
+        cluster: The processes of a cluster.
     """
 
     jobs: Jobs
@@ -100,6 +103,16 @@ class Operator:
     transfer: Transfer
     boxes: Boxes
     finder: Finder
+    cluster: ClusterArea
+
+    def connect(self, others: OtherProcesses) -> None:
+        """Let operations reach the other processes of a cluster.
+
+        Args:
+            others: The other processes.
+        """
+        for area in self.areas():
+            area.others = others
 
     def areas(self) -> Iterator[Area]:
         """Yield all areas."""

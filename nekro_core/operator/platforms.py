@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field, Secret
 
 from nekro_core.delivery.platforms.contract import (
+    AccountState,
     AccountStatus,
     ConnectionHint,
     ConnectionTest,
@@ -17,7 +18,7 @@ from nekro_core.delivery.platforms.contract import (
     SupportsAccounts,
 )
 from nekro_core.delivery.platforms.errors import InvalidAccountSettings, UnknownAccount
-from nekro_core.delivery.platforms.switch import PlatformStatus, PlatformSwitch
+from nekro_core.delivery.platforms.switch import PlatformState, PlatformStatus, PlatformSwitch
 from nekro_core.operator.actions import Area, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
 from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters, NoSuchItem
@@ -288,9 +289,17 @@ class Platforms(Area):
             platform: The platform's name.
             account: The account's key.
         """
-        status = await _checked(self._accounts(platform).pause(account))
+        accounts = self._accounts(platform)
+        old = _state_of(accounts, account)
+        status = await _checked(accounts.pause(account))
         undo = _undo("resume_account", platform, account)
-        return Change(result=status, subject=f"{platform}:{account}", new="paused", undo=undo)
+        return Change(
+            result=status,
+            subject=f"{platform}:{account}",
+            old=old,
+            new="paused",
+            undo=None if old is AccountState.PAUSED else undo,
+        )
 
     @action(role=AccessRole.OPERATOR)
     async def resume_account(
@@ -306,9 +315,17 @@ class Platforms(Area):
             platform: The platform's name.
             account: The account's key.
         """
-        status = await _checked(self._accounts(platform).resume(account))
+        accounts = self._accounts(platform)
+        old = _state_of(accounts, account)
+        status = await _checked(accounts.resume(account))
         undo = _undo("pause_account", platform, account)
-        return Change(result=status, subject=f"{platform}:{account}", new="resumed", undo=undo)
+        return Change(
+            result=status,
+            subject=f"{platform}:{account}",
+            old=old,
+            new="resumed" if old is AccountState.PAUSED else old,
+            undo=undo if old is AccountState.PAUSED else None,
+        )
 
     @action(role=AccessRole.OPERATOR, destructive=True)
     async def remove_account(
@@ -341,9 +358,9 @@ class Platforms(Area):
         Args:
             platform: The platform's name.
         """
+        old = await self._platform_state(platform)
         status = await self._switch.enable(platform)
-        undo = UndoCall(action="platforms.disable", parameters={"platform": platform})
-        return Change(result=status, subject=platform, new=status.state, undo=undo)
+        return _switched(old, status, "" if status.locked else "platforms.disable")
 
     @action(role=AccessRole.OPERATOR)
     async def disable(
@@ -357,9 +374,14 @@ class Platforms(Area):
         Args:
             platform: The platform's name.
         """
+        old = await self._platform_state(platform)
         status = await self._switch.disable(platform)
-        undo = UndoCall(action="platforms.enable", parameters={"platform": platform})
-        return Change(result=status, subject=platform, new=status.state, undo=undo)
+        return _switched(old, status, "platforms.enable")
+
+    async def _platform_state(self, platform: str) -> PlatformState | None:
+        """Return the state of a platform; None if there is no such platform."""
+        found = (each.state for each in await self._switch.listed() if each.name == platform)
+        return next(found, None)
 
     def _accounts(self, platform: str) -> PlatformAccounts:
         adapter = self._switch.adapters().get(platform)
@@ -371,6 +393,22 @@ class Platforms(Area):
                 "managed while the bot runs"
             )
         return adapter.managed_accounts
+
+
+def _switched(
+    old: PlatformState | None, status: PlatformStatus, back: str
+) -> Change[PlatformStatus]:
+    """Describe a switch of a platform. ``back`` is the action that undoes it; empty if there is
+    none."""
+    undo = None
+    if back and old is not status.state:
+        undo = UndoCall(action=back, parameters={"platform": status.name})
+    return Change(result=status, subject=status.name, old=old, new=status.state, undo=undo)
+
+
+def _state_of(accounts: PlatformAccounts, account: str) -> AccountState | None:
+    """Return the state of an account; None if there is no such account."""
+    return next((each.state for each in accounts.listed() if each.key == account), None)
 
 
 def _undo(name: str, platform: str, account: str) -> UndoCall:

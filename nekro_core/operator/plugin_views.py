@@ -2,8 +2,9 @@
 contain secrets."""
 
 from base64 import b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 from nekro_core.agent.turn.tool_trials import ToolTrial
@@ -84,8 +85,9 @@ class PluginsView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbilityView:
-    """What a plugin's code may do. ``where`` is the ``file:line`` of the first use. ``parts`` say
-    the same as ``text`` for programs: a stable word, then details such as the name of a module."""
+    """What a plugin's code may do. ``where`` is the ``file:line`` of the first use. ``new`` is true
+    if the proposal is an update and the installed version cannot do it. ``parts`` say the same as
+    ``text`` for programs: each is a stable word, and details such as the name of a module."""
 
     text: str
     where: str
@@ -122,7 +124,8 @@ class ProposalView:
         lost: For an update, the files that somebody changed on this machine and that the update
             would overwrite.
         loads: Whether it could be loaded in a confined process; None if that was not tried.
-        tried: What it tried to change outside of its folder while it was loaded there.
+        tried: What it tried to do in the confined process while it was loaded: programs that it
+            started, and files that it changed outside of the process's own folder.
         report: What a model reads about it and how many tokens that takes, or why it could not be
             loaded.
     """
@@ -154,7 +157,8 @@ class ProposalView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolUseView:
-    """How a tool was used since the bot's start."""
+    """How a tool was used since the bot's start. ``seconds`` is the sum of the durations of all
+    its calls."""
 
     name: str
     calls: int
@@ -190,6 +194,35 @@ class PluginUseView:
     cost: float
     published_cost: float = 0.0
     unpriced: int = 0
+
+
+def joined_uses(uses: Sequence[PluginUseView]) -> PluginUseView:
+    """Add up the use of a plugin in several processes. Requests to models are not added: they are
+    counted in the database, so each of the views has those of all processes."""
+    tools: dict[str, ToolUseView] = {}
+    for each in (tool for use in uses for tool in use.tools):
+        known = tools.get(each.name)
+        if known is not None:
+            each = ToolUseView(  # noqa: PLW2901
+                name=each.name,
+                calls=known.calls + each.calls,
+                errors=known.errors + each.errors,
+                seconds=known.seconds + each.seconds,
+                last_error=_newer(known.last_error, each.last_error),
+            )
+        tools[each.name] = each
+    return replace(
+        uses[0],
+        tools=tuple(tools.values()),
+        errors=sum(each.errors for each in uses),
+        last_error=reduce(_newer, (each.last_error for each in uses)),
+    )
+
+
+def _newer(first: PluginFault | None, second: PluginFault | None) -> PluginFault | None:
+    if first is None or second is None:
+        return first or second
+    return first if first.at >= second.at else second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

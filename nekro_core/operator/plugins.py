@@ -4,6 +4,7 @@ runs."""
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import Base64Bytes, Field, Secret, SecretStr
@@ -12,6 +13,7 @@ from nekro_core.agent.turn.tool_trials import NoSuchTool, ShownTool, ToolTrials
 from nekro_core.chat import ChatKey
 from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
+from nekro_core.operator.elsewhere import ProcessChoice
 from nekro_core.operator.errors import ChangedMeanwhile, InvalidParameters, NoSuchItem
 from nekro_core.operator.plugin_views import (
     PluginsView,
@@ -20,6 +22,7 @@ from nekro_core.operator.plugin_views import (
     ProposalView,
     ToolUseView,
     TrialView,
+    joined_uses,
     plugin_view,
     proposal_view,
     state_values,
@@ -200,7 +203,7 @@ class Plugins(Area):
     @action(role=AccessRole.OWNER)
     async def install(
         self,
-        actor: Actor,  # noqa: ARG002
+        actor: Actor,
         *,
         source: Source,
         expected: str = "",
@@ -219,6 +222,7 @@ class Plugins(Area):
                 source.get_secret_value(),
                 expected=expected,
                 force=force,
+                by=actor.name,
                 progress=_reporting(progress),
             )
             came_from = str(parse(source.get_secret_value()))
@@ -228,7 +232,7 @@ class Plugins(Area):
     @action(role=AccessRole.OWNER)
     async def update(
         self,
-        actor: Actor,  # noqa: ARG002
+        actor: Actor,
         *,
         plugin: PluginName,
         source: Source | None = None,
@@ -252,6 +256,7 @@ class Plugins(Area):
                 source=source.get_secret_value() if source is not None else "",
                 expected=expected,
                 force=force,
+                by=actor.name,
                 progress=_reporting(progress),
             )
         undo = UndoCall(action="plugins.roll_back", parameters={"plugin": change.item})
@@ -260,7 +265,7 @@ class Plugins(Area):
     @action(role=AccessRole.OPERATOR)
     async def roll_back(
         self,
-        actor: Actor,  # noqa: ARG002
+        actor: Actor,
         *,
         plugin: PluginName,
         number: int | None = None,
@@ -273,14 +278,16 @@ class Plugins(Area):
             number: The number of the old version; by default, the newest old version.
         """
         with _told("plugin"):
-            change = await self._manager.roll_back(plugin, number, progress=_reporting(progress))
+            change = await self._manager.roll_back(
+                plugin, number, by=actor.name, progress=_reporting(progress)
+            )
         undo = UndoCall(action="plugins.roll_back", parameters={"plugin": change.item})
         return await self._changed(change, undo)
 
     @action(role=AccessRole.OPERATOR, destructive=True)
     async def remove(
         self,
-        actor: Actor,  # noqa: ARG002
+        actor: Actor,
         *,
         plugin: PluginName,
         data: bool,
@@ -295,7 +302,9 @@ class Plugins(Area):
         """
         with _told("plugin"):
             before = await self._view(plugin)
-            await self._manager.remove(plugin, data=data, progress=_reporting(progress))
+            await self._manager.remove(
+                plugin, data=data, by=actor.name, progress=_reporting(progress)
+            )
         return Change(
             result=None,
             subject=before.key or before.item,
@@ -304,22 +313,24 @@ class Plugins(Area):
         )
 
     @action(role=AccessRole.OPERATOR)
-    async def enable(self, actor: Actor, *, plugin: PluginName) -> Change[PluginView]:  # noqa: ARG002
+    async def enable(self, actor: Actor, *, plugin: PluginName) -> Change[PluginView]:
         """Load a plugin, now and at each start.
 
         Args:
             plugin: Its key, or its item (its place, such as local/weather).
         """
-        return await self._switched(plugin, self._manager.enable, "disable")
+        switch = partial(self._manager.enable, by=actor.name)
+        return await self._switched(plugin, switch, "disable")
 
     @action(role=AccessRole.OPERATOR)
-    async def disable(self, actor: Actor, *, plugin: PluginName) -> Change[PluginView]:  # noqa: ARG002
+    async def disable(self, actor: Actor, *, plugin: PluginName) -> Change[PluginView]:
         """Unload a plugin until it is enabled again. Its data stays.
 
         Args:
             plugin: Its key, or its item (its place, such as local/weather).
         """
-        return await self._switched(plugin, self._manager.disable, "enable")
+        switch = partial(self._manager.disable, by=actor.name)
+        return await self._switched(plugin, switch, "enable")
 
     @action(role=AccessRole.OPERATOR)
     async def reload(self, actor: Actor, *, plugin: PluginName) -> Change[PluginView]:  # noqa: ARG002
@@ -394,7 +405,7 @@ class Plugins(Area):
         """
         return await self._services.trials.tools(chat_key, plugin=plugin)
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OPERATOR, process=ProcessChoice.OWNER)
     async def try_tool(
         self,
         actor: Actor,  # noqa: ARG002
@@ -418,10 +429,10 @@ class Plugins(Area):
         view = trial_view(trial)
         return Change(result=view, subject=name, new="failed" if view.failed else "answered")
 
-    @query(role=AccessRole.VIEWER)
+    @query(role=AccessRole.VIEWER, process=ProcessChoice.ANY)
     async def use(
         self,
-        actor: Actor,  # noqa: ARG002
+        actor: Actor,
         *,
         plugin: PluginName,
         since: float = 0.0,
@@ -439,7 +450,7 @@ class Plugins(Area):
         # Requests to models within a tool call are stored under the plugin's key, all others under
         # its item (`PluginView.item`).
         spent = [await self._services.model_usage(since, each) for each in {info.key, info.item}]
-        return PluginUseView(
+        own = PluginUseView(
             plugin=info.key,
             tools=tuple(
                 ToolUseView(
@@ -460,6 +471,10 @@ class Plugins(Area):
             published_cost=sum(each.published_cost for each in spent),
             unpriced=sum(each.unpriced for each in spent),
         )
+        if self.others is None:
+            return own
+        given = {"plugin": plugin, "since": since}
+        return joined_uses([own, *await self.others.at_workers(self.use, actor, given)])
 
     async def _switched(
         self, plugin: str, switch: Callable[[str], Awaitable[PluginInfo]], back: str
@@ -509,8 +524,9 @@ class Plugins(Area):
 
 @contextmanager
 def _told(parameter: str) -> Iterator[None]:
-    """Convert errors of lower rooms (packages of ``nekro_core``) to `OperatorError`. ``parameter``
-    is the name of the parameter with the source; an error about a refused source names it."""
+    """Convert errors of lower rooms (packages of ``nekro_core``) to `OperatorError`. If the source
+    of a plugin was refused, the error says that the parameter with the name ``parameter`` is
+    wrong."""
     try:
         yield
     except (UnknownPlugin, NoConfiguration, NoSuchTool) as error:

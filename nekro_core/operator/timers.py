@@ -1,19 +1,22 @@
 """Shows the timers of all chats and the running tasks of plugins, and changes them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from nekro_core.chat import ChatKey
 from nekro_core.operator.actions import Area, action, query
 from nekro_core.operator.audit import AuditLog, Change, UndoCall
+from nekro_core.operator.elsewhere import ProcessChoice
 from nekro_core.operator.errors import NoSuchItem
-from nekro_core.operator.roles import AccessRole, Actor
+from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from nekro_core.plugins.tasks.runner import TaskRunner
 from nekro_core.store import TimerRow
+from nekro_core.store.timers import TimerRepository
 from nekro_core.timers import TimerService
-from nekro_core.timers.due import RECURRING, schedule_of
+from nekro_core.timers.due import OVER, RECURRING, schedule_of
 from nekro_core.timers.schedule import Schedule
 from nekro_core.timers.workdays import WorkdayMode
 
@@ -44,14 +47,40 @@ class Timers(Area):
         audit: The audit log.
         timers: Sets and changes timers.
         tasks: Runs the tasks of plugins.
+        rows: The stored timers of all processes of a cluster.
     """
 
     name = "timers"
 
-    def __init__(self, audit: AuditLog, timers: TimerService, tasks: TaskRunner) -> None:
+    def __init__(
+        self, audit: AuditLog, timers: TimerService, tasks: TaskRunner, rows: TimerRepository
+    ) -> None:
         super().__init__(audit)
         self._timers = timers
         self._tasks = tasks
+        self._rows = rows
+
+    async def chat_of(self, parameters: Mapping[str, Any]) -> ChatKey | None:
+        """See `Area.chat_of`. Raises `NoSuchItem`.
+
+        Args:
+            parameters: The validated parameters of the operation.
+
+        Returns:
+            The chat that is named, or that of the timer or of the task.
+        """
+        if "chat_key" in parameters:
+            return await super().chat_of(parameters)
+        if "timer_id" in parameters:
+            row = await self._rows.get(parameters["timer_id"])
+            if row is None or row.state == OVER:
+                raise NoSuchItem(f"there is no timer {parameters['timer_id']!r}")
+            return row.chat_key
+        bot = Actor(name="bot", role=AccessRole.VIEWER, origin=RequestOrigin.SYSTEM)
+        for task in await self.tasks(bot):
+            if (task.task_type, task.task_id) == (parameters["task_type"], parameters["task_id"]):
+                return ChatKey.parse(task.chat_key)
+        raise _no_task(parameters["task_type"], parameters["task_id"])
 
     @query(role=AccessRole.VIEWER)
     async def all(self, actor: Actor, *, chat_key: ChatKey | None = None) -> list[TimerRow]:  # noqa: ARG002
@@ -60,12 +89,22 @@ class Timers(Area):
         Args:
             chat_key: Only timers of this chat.
         """
-        rows = [row for row in self._timers.all() if chat_key in (None, row.chat_key)]
+        known = self._timers.all()
+        if self.others is not None:  # A gateway holds no timers in memory.
+            known = [row for row in await self._rows.all() if row.state != OVER]
+        rows = [row for row in known if chat_key in (None, row.chat_key)]
         return sorted(rows, key=lambda row: (not row.due, row.due))
 
-    @query(role=AccessRole.VIEWER)
-    async def tasks(self, actor: Actor) -> list[RunningTaskView]:  # noqa: ARG002
+    @query(role=AccessRole.VIEWER, process=ProcessChoice.ANY)
+    async def tasks(self, actor: Actor) -> list[RunningTaskView]:
         """List the tasks of plugins that run now."""
+        found = self._own_tasks()
+        if self.others is not None:
+            for tasks in await self.others.at_workers(self.tasks, actor, {}):
+                found += tasks
+        return found
+
+    def _own_tasks(self) -> list[RunningTaskView]:
         return [
             RunningTaskView(
                 task_type=handle.task_type,
@@ -77,7 +116,7 @@ class Timers(Area):
             for handle in self._tasks.running()
         ]
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OPERATOR, process=ProcessChoice.OWNER)
     async def set_once(
         self,
         actor: Actor,  # noqa: ARG002
@@ -95,7 +134,7 @@ class Timers(Area):
         """
         return _added(await self._timers.set_once(chat_key, due, text))
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OPERATOR, process=ProcessChoice.OWNER)
     async def set_recurring(
         self,
         actor: Actor,  # noqa: ARG002
@@ -120,27 +159,29 @@ class Timers(Area):
         schedule = Schedule.parse(cron, timezone or self._timers.timezone, workdays.value)
         return _added(await self._timers.create(chat_key, schedule, text, title=title))
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OPERATOR, process=ProcessChoice.OWNER)
     async def pause(self, actor: Actor, *, timer_id: str) -> Change[TimerRow]:  # noqa: ARG002
         """Pause a recurring timer.
 
         Args:
             timer_id: The timer's id.
         """
+        before = self._timers.get(timer_id)
         row = await self._timers.pause(timer_id)
-        return _switched(row, "active", "timers.resume")
+        return _switched(before, row, "timers.resume")
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OPERATOR, process=ProcessChoice.OWNER)
     async def resume(self, actor: Actor, *, timer_id: str) -> Change[TimerRow]:  # noqa: ARG002
         """Resume a paused timer.
 
         Args:
             timer_id: The timer's id.
         """
+        before = self._timers.get(timer_id)
         row = await self._timers.resume(timer_id)
-        return _switched(row, "paused", "timers.pause")
+        return _switched(before, row, "timers.pause")
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OPERATOR, process=ProcessChoice.OWNER)
     async def run_now(self, actor: Actor, *, timer_id: str) -> Change[TimerRow]:  # noqa: ARG002
         """Wake the agent with a recurring timer now. The timer's next time does not change.
 
@@ -150,7 +191,7 @@ class Timers(Area):
         row = await self._timers.run_now(timer_id)
         return Change(result=row, subject=timer_id)
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OPERATOR, process=ProcessChoice.OWNER)
     async def delete(self, actor: Actor, *, timer_id: str) -> Change[None]:  # noqa: ARG002
         """Delete a timer.
 
@@ -162,7 +203,7 @@ class Timers(Area):
             raise NoSuchItem(f"there is no timer {timer_id!r}")
         return Change(result=None, subject=timer_id, old=_shown(row), undo=_set_again(row))
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OPERATOR, process=ProcessChoice.OWNER)
     async def cancel_task(
         self,
         actor: Actor,  # noqa: ARG002
@@ -177,8 +218,12 @@ class Timers(Area):
             task_id: The task's id.
         """
         if not self._tasks.cancel(task_type, task_id):
-            raise NoSuchItem(f"no task {task_type} {task_id!r} runs")
+            raise _no_task(task_type, task_id)
         return Change(result=None, subject=f"{task_type} {task_id}", old="running")
+
+
+def _no_task(task_type: str, task_id: str) -> NoSuchItem:
+    return NoSuchItem(f"no task {task_type} {task_id!r} runs")
 
 
 def _added(row: TimerRow) -> Change[TimerRow]:
@@ -186,9 +231,12 @@ def _added(row: TimerRow) -> Change[TimerRow]:
     return Change(result=row, subject=row.timer_id, new=_shown(row), undo=undo)
 
 
-def _switched(row: TimerRow, before: str, back: str) -> Change[TimerRow]:
-    undo = UndoCall(action=back, parameters={"timer_id": row.timer_id})
-    return Change(result=row, subject=row.timer_id, old=before, new=row.state, undo=undo)
+def _switched(before: TimerRow | None, row: TimerRow, back: str) -> Change[TimerRow]:
+    """Describe a change of a timer's state. ``back`` is the action that undoes it."""
+    old, undo = before.state if before else None, None
+    if old != row.state:
+        undo = UndoCall(action=back, parameters={"timer_id": row.timer_id})
+    return Change(result=row, subject=row.timer_id, old=old, new=row.state, undo=undo)
 
 
 def _shown(row: TimerRow) -> dict[str, object]:

@@ -15,6 +15,7 @@ from nekro_core.llm.dialect import body_text
 from nekro_core.llm.model import ChatModel
 from nekro_core.operator.actions import NO_PROGRESS, Area, Progress, action, query
 from nekro_core.operator.audit import AuditLog, Change
+from nekro_core.operator.elsewhere import ProcessChoice
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.policy.settings import Mode
@@ -217,6 +218,21 @@ class Turns(Area):
         self._replayer = replayer
         self._model = model
 
+    async def chat_of(self, parameters: Mapping[str, Any]) -> ChatKey | None:
+        """See `Area.chat_of`. Raises `NoSuchItem`.
+
+        Args:
+            parameters: The validated parameters of the operation.
+
+        Returns:
+            The chat of the turn.
+        """
+        turn_id: int = parameters["turn_id"]
+        logged = await self._store.turn_log.one(turn_id)
+        if logged is None:
+            raise _no_turn(turn_id)
+        return logged[0].turn.chat_key
+
     @query(role=AccessRole.VIEWER)
     async def list(
         self,
@@ -278,7 +294,7 @@ class Turns(Area):
         trace = await self._store.turn_traces.get(turn_id)
         logged = await self._store.turn_log.one(turn_id)
         if trace is None or logged is None:
-            raise NoSuchItem(f"there is no turn {turn_id}; old turns are deleted")
+            raise _no_turn(turn_id)
         return _details(trace, _view(logged[0]), await self._detail_of(trace))
 
     @query(role=AccessRole.VIEWER)
@@ -304,7 +320,7 @@ class Turns(Area):
             )
         return _prompt(prompt)
 
-    @action(role=AccessRole.OPERATOR)
+    @action(role=AccessRole.OPERATOR, process=ProcessChoice.OWNER)
     async def replay(
         self,
         actor: Actor,  # noqa: ARG002
@@ -341,6 +357,10 @@ class Turns(Area):
         line = await self._store.chat_list.line(trace.turn.trigger_seq)
         decision = line.decision if line else None
         return decision.detail if decision and decision.reason.value == trace.why else ""
+
+
+def _no_turn(turn_id: int) -> NoSuchItem:
+    return NoSuchItem(f"there is no turn {turn_id}; old turns are deleted")
 
 
 def _view(logged: LoggedTurn) -> TurnView:

@@ -1,4 +1,5 @@
-"""Starts a bot in a temporary folder, and a client of its operator API."""
+"""Starts a bot in a temporary folder, and a client of its operator API. Sets how long the tests
+with a browser wait."""
 
 from collections.abc import AsyncIterator
 
@@ -10,6 +11,20 @@ from nekro_core.app.settings import Settings
 from nekro_core.console.operator_api import OperatorApi
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
+
+_EXPECT_MS = 20_000
+"""Maximum number of milliseconds for which Playwright's `expect` waits for a change of a page. Its
+default of 5 s is too short while other tests use the same two cores."""
+
+
+@pytest.fixture(autouse=True)
+def patient_expect(request: pytest.FixtureRequest) -> None:
+    """Let the tests with a browser wait for a busy machine. The option belongs to the process, so
+    each of them needs it, whichever tests the process ran before."""
+    if request.node.get_closest_marker("browser"):
+        from playwright.async_api import expect  # noqa: PLC0415 - most tests here need no browser
+
+        expect.set_options(timeout=_EXPECT_MS)
 
 
 @pytest.fixture(scope="module")

@@ -95,8 +95,8 @@ class Scope:
         return self.module.get(name, getattr(builtins, name, UNKNOWN))
 
     def decided(self) -> tuple[Any, ...]:
-        """The values that make two scopes of one function different: decisions, and names of
-        functions."""
+        """The names and values that make two scopes of one function different: decisions,
+        operations and functions."""
         found: list[Any] = []
         scope: Scope | None = self
         while scope is not None:
@@ -165,8 +165,8 @@ class Reader:
             if function.__name__ == "may":
                 role = (*arguments, *named.values())[0]
                 return UNKNOWN if role is UNKNOWN else Decided(owner.may(role))
-            # The undo button appears only after this person has made a change. Its undo is not
-            # followed.
+            # After a change, the view shows a button that undoes it. What this button calls does
+            # not count.
             self._give_away((*arguments, *named.values()))
         elif _ours(function):
             scope = Scope({}, None, function.__globals__)

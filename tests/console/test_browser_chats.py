@@ -62,6 +62,7 @@ async def test_the_list_of_chats_is_searched_and_links_to_the_chat(
     await shown.context.close()
 
 
+@pytest.mark.slow
 async def test_ten_thousand_chats_are_read_page_by_page_and_found(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -101,6 +102,22 @@ async def test_a_message_says_why_it_was_answered_and_html_is_shown_as_text(
     assert answer.headers["content-disposition"].startswith("attachment")
     assert answer.headers["content-type"] == "application/octet-stream"
     assert answer.headers["x-content-type-options"] == "nosniff"
+    await shown.context.close()
+
+
+async def test_a_recalled_message_is_shown_after_a_click_that_is_logged(
+    browser: Browser, address: str
+) -> None:
+    shown = await the_group(browser, address)
+    history = shown.locator(".nc-chat-history")
+    await expect(history.get_by_text("Its content is hidden")).to_be_visible()
+    await expect(shown.get_by_text("I should not have said that")).to_have_count(0)
+    line = history.locator(".nc-chat-gone")
+    await line.get_by_role("button", name="Look at it").click()
+    await expect(line.get_by_text("I should not have said that")).to_be_visible()
+    await expect(line.locator("img.nc-chat-picture")).to_have_js_property("naturalWidth", 1)
+    await shown.goto(f"{address}/ui/console/audit")
+    await expect(shown.get_by_text("chats.show_recalled").first).to_be_visible()
     await shown.context.close()
 
 
@@ -187,7 +204,7 @@ async def save(shown: Page, label: str) -> None:
     await field.get_by_role("button", name="Save").click()
 
 
-async def test_an_operator_sets_the_reaction_and_the_pace_of_a_chat(
+async def test_an_operator_sets_the_emoji_for_seen_messages_and_the_pace_of_the_bots_messages(
     browser: Browser, address: str
 ) -> None:
     shown = await the_group(browser, address)
@@ -291,23 +308,7 @@ async def test_an_operator_switches_tools_off_and_undoes_the_change(
     await shown.context.close()
 
 
-async def test_a_recalled_message_is_shown_after_a_click_that_is_logged(
-    browser: Browser, address: str
-) -> None:
-    shown = await the_group(browser, address)
-    history = shown.locator(".nc-chat-history")
-    await expect(history.get_by_text("Its content is hidden")).to_be_visible()
-    await expect(shown.get_by_text("I should not have said that")).to_have_count(0)
-    line = history.locator(".nc-chat-gone")
-    await line.get_by_role("button", name="Look at it").click()
-    await expect(line.get_by_text("I should not have said that")).to_be_visible()
-    await expect(line.locator("img.nc-chat-picture")).to_have_js_property("naturalWidth", 1)
-    await shown.goto(f"{address}/ui/console/audit")
-    await expect(shown.get_by_text("chats.show_recalled").first).to_be_visible()
-    await shown.context.close()
-
-
-async def test_stored_data_are_counted_and_a_person_is_erased_after_a_confirmation(
+async def test_the_data_of_a_private_chat_are_counted_and_erased_only_after_a_confirmation(
     browser: Browser, address: str
 ) -> None:
     place = f"{address}/ui/console/chats/fake-private_Lin"
@@ -367,7 +368,7 @@ async def test_an_operator_sees_the_files_of_a_box_adds_one_puts_the_box_to_slee
     await shown.context.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 async def test_the_tabs_of_a_chat_have_no_serious_accessibility_problems(
     browser: Browser, address: str, theme: str
 ) -> None:

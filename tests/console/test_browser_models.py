@@ -71,6 +71,28 @@ async def test_an_operator_tests_an_endpoint_before_it_is_saved(tmp_path: Path) 
         assert "sk-nobody-may-see-this" not in await page.content()
 
 
+async def test_a_choice_of_models_that_could_not_be_saved_is_not_shown_any_more(
+    tmp_path: Path,
+) -> None:
+    async with browsing(tmp_path, "models") as page:
+        card = page.locator("article", has=page.get_by_text("Quick", exact=True))
+        choice = card.get_by_label("Models, in order")
+        await choice.click()
+        await page.get_by_role("option", name="fast", exact=True).click()
+        await expect(page.get_by_text("The model was saved and is in use.")).to_be_visible()
+        await page.keyboard.press("Escape")
+        # The page has read the roles again.
+        await expect(card.get_by_text("fast: gpt-4o-mini")).to_be_visible()
+        (settings,) = [each for each in tmp_path.rglob("settings.toml") if each.is_file()]
+        # The file cannot be written any more: a folder is where its new content would go.
+        settings.with_name(f".{settings.name}.new").mkdir()
+        await choice.click()
+        await page.get_by_role("option", name="odd", exact=True).click()
+        await expect(page.locator(".nc-toast").last).to_contain_text("settings.toml")
+        await expect(card.locator(".q-chip")).to_have_count(1)
+        await expect(card.locator(".q-chip")).to_contain_text("fast")
+
+
 async def test_a_model_file_is_downloaded_and_deleted_in_the_browser(tmp_path: Path) -> None:
     digest = hashlib.sha256(FILE).hexdigest()
     with serving(Site(hub_file=FILE, hub_sha256=digest)) as site:

@@ -25,9 +25,16 @@ PLACES = {each.name or "home": each.address for each in LISTED} | {
     "a turn": "/ui/console/turns/2",
     "a plugin": "/ui/console/plugins/local/weather",
 }
-"""The addresses of the pages. `test_the_list_has_every_page_of_a_single_thing` compares those of
-single things with the pages of the console."""
+"""The addresses of the pages. A key that begins with "a " is a page that shows one thing, such as
+one chat. `test_the_places_have_every_page_of_a_single_thing` checks that none is missing."""
 WIDE, NARROW = (1280, 860), (390, 800)
+LOOKS = [
+    pytest.param(WIDE, "light", id="wide-light"),
+    pytest.param(NARROW, "dark", id="telephone-dark"),
+    # The size and the theme are independent of each other, so these two seldom find more.
+    pytest.param(WIDE, "dark", id="wide-dark", marks=pytest.mark.slow),
+    pytest.param(NARROW, "light", id="telephone-light", marks=pytest.mark.slow),
+]
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +67,9 @@ async def opened(browser: Browser, address: str, *, size: tuple[int, int], theme
     return page
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "telephone"])
+@pytest.mark.parametrize(("size", "theme"), LOOKS)
 @pytest.mark.parametrize("name", PLACES)
-async def test_a_page_opens_and_anybody_can_use_it(
+async def test_a_page_opens_without_errors_and_is_accessible(
     browser: Browser, address: str, name: str, size: tuple[int, int], theme: str
 ) -> None:
     shown = await opened(browser, address + PLACES[name], size=size, theme=theme)
@@ -86,7 +92,7 @@ async def test_a_page_opens_and_anybody_can_use_it(
     await shown.context.close()
 
 
-def test_the_list_has_every_page_of_a_single_thing() -> None:
+def test_the_places_have_every_page_of_a_single_thing() -> None:
     """The address of such a page is the address of its list, followed by an id."""
     lists = [PLACES[each] for each in PLACES if each.startswith("a ")]
     single = sorted(each.address for each in PAGES if not each.group)

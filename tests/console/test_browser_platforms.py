@@ -6,9 +6,10 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Locator, Page, async_playwright, expect
 
-from tests.console.process import free_port, running_console
+from tests.console.process import running_console
 from tests.console.test_browser_pages import ARGUMENTS, CHROMIUM, WIDE, opened
 from tests.peers.onebot_v11 import OneBotPeer
+from tests.peers.ports import free_port
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
@@ -27,7 +28,6 @@ async def address(
 
 @pytest.fixture(scope="module")
 async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
-    expect.set_options(timeout=20_000)
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield chromium
@@ -174,7 +174,7 @@ async def test_a_viewer_sees_accounts_and_no_buttons(page: Page, address: str) -
 @pytest.mark.parametrize(
     ("language", "words"), [("zh-CN", "已启用的平台"), ("ja-JP", "有効なプラットフォーム")]
 )
-async def test_the_page_speaks_other_languages(
+async def test_the_page_is_shown_in_the_browsers_language(
     browser: Browser, address: str, language: str, words: str
 ) -> None:
     context = await browser.new_context(locale=language)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Locator, Page, async_playwright, expect
 
 from nekro_core.plugins.host.settings import PluginSettings
 from nekro_core.plugins.installation.acceptance import time_limit
@@ -40,7 +40,6 @@ async def address(folder: Path) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def browser() -> AsyncIterator[Browser]:
-    expect.set_options(timeout=20_000)
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield chromium
@@ -60,6 +59,13 @@ async def opened(browser: Browser, address: str, *, role: str = "owner", width: 
     await page.goto(address)
     await page.wait_for_selector(".nc-main")
     return page
+
+
+async def shows(card: Locator, text: str) -> None:
+    """Wait until the card of a plugin has the text. While the list is drawn again, the old card and
+    the new one are both there for a moment."""
+    await expect(card.get_by_text(text, exact=True).first).to_be_visible(timeout=CHECK_MS)
+    await expect(card).to_have_count(1)
 
 
 async def test_a_plugin_is_uploaded_updated_rolled_back_and_removed(
@@ -83,7 +89,7 @@ async def test_a_plugin_is_uploaded_updated_rolled_back_and_removed(
     await expect(question.get_by_text("shake", exact=True)).to_be_visible()
     await question.get_by_role("button", name="Install").click()
     card = page.locator("article", has_text="ann.cup")
-    await expect(card.get_by_text("loaded", exact=True)).to_be_visible(timeout=CHECK_MS)
+    await shows(card, "loaded")
 
     write("2", more="import subprocess\n")
     await page.get_by_label("Git address").fill(str(tmp_path / "cup"))
@@ -93,15 +99,14 @@ async def test_a_plugin_is_uploaded_updated_rolled_back_and_removed(
         question.get_by_text("starts programs on this machine (subprocess)", exact=True)
     ).to_be_visible()
     await question.get_by_role("button", name="Update").click()
-    await expect(card.get_by_text("2", exact=True)).to_be_visible(timeout=CHECK_MS)
+    await shows(card, "2")
     await card.get_by_role("button", name="Go back").click()
     await question.get_by_role("button", name="Go back to this").click()
-    # While the list is drawn again, the old card and the new one are both there for a moment.
-    await expect(card.get_by_text("1", exact=True).first).to_be_visible()
+    await shows(card, "1")
     await card.get_by_role("button", name="Disable").click()
-    await expect(card.get_by_text("disabled", exact=True)).to_be_visible()
+    await shows(card, "disabled")
     await page.locator(".nc-toast", has_text="is disabled").get_by_text("Undo").click()
-    await expect(card.get_by_text("loaded", exact=True)).to_be_visible()
+    await shows(card, "loaded")
 
     write("3", more="\nraise RuntimeError('no luck')\n")
     await page.get_by_role("button", name="See what it may do").first.click()
@@ -116,7 +121,7 @@ async def test_a_plugin_is_uploaded_updated_rolled_back_and_removed(
     await page.context.close()
 
 
-async def test_an_index_is_read_and_a_wrong_one_is_reported(
+async def test_an_index_of_plugins_is_read_and_its_wrong_entries_are_reported(
     browser: Browser, address: str, tmp_path: Path
 ) -> None:
     (tmp_path / "cup.py").write_text(plugin_source("cup", "shake"))
@@ -161,7 +166,7 @@ async def test_the_error_of_a_broken_plugin_is_shown_as_text_with_its_line(
     (broken / "__init__.py").write_text(text)
     await card.get_by_role("button", name="Reload").click()
     mended = page.locator("article", has_text="ann.broken")
-    await expect(mended.get_by_text("loaded", exact=True)).to_be_visible()
+    await shows(mended, "loaded")
     await mended.get_by_role("link").click()
     await page.wait_for_url(f"{address}/ui/console/plugins/local/broken")
     await page.get_by_role("link", name="All plugins").click()
@@ -169,7 +174,7 @@ async def test_the_error_of_a_broken_plugin_is_shown_as_text_with_its_line(
     await page.context.close()
 
 
-async def test_a_form_refuses_values_that_the_file_refuses_and_keeps_typed_text(
+async def test_a_plugins_form_reports_wrong_values_and_changes_of_others_and_keeps_typed_text(
     browser: Browser, address: str
 ) -> None:
     page = await opened(browser, address + WEATHER)
@@ -250,6 +255,7 @@ async def test_a_viewer_reads_and_changes_nothing(browser: Browser, address: str
     await page.context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 async def test_the_page_of_a_plugin_is_accessible(

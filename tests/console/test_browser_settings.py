@@ -7,6 +7,7 @@ import httpx
 import pytest
 from playwright.async_api import Browser, Locator, Page, async_playwright, expect
 
+from nekro_core.system.atomic_files import write_whole
 from tests.console.process import running_console
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
@@ -137,7 +138,7 @@ async def test_the_bot_is_restarted_and_a_broken_file_is_named(
         await page.get_by_label("Find by name or description").wait_for()
         await expect(page.locator(".nc-main")).not_to_contain_text("wait for a restart")
 
-        (tmp_path / "data" / "settings.toml").write_text("[agent.turn]\nmax_steps = 1000\n")
+        write_whole(tmp_path / "data" / "settings.toml", b"[agent.turn]\nmax_steps = 1000\n")
         broken = page.locator(".nc-settings-problem")
         await expect(broken).to_contain_text("settings.toml, line 2: agent.turn.max_steps")
 

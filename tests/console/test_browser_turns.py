@@ -36,7 +36,9 @@ async def page(anyio_backend: str) -> AsyncIterator[Page]:
         await chromium.close()
 
 
-async def test_turns_are_filtered_and_shown_as_text(page: Page, address: str) -> None:
+async def test_turns_are_filtered_and_html_in_a_message_is_shown_as_text(
+    page: Page, address: str
+) -> None:
     await page.goto(f"{address}/ui/console/turns")
     listed = page.locator("article")
     await expect(listed).to_have_count(5)

@@ -43,8 +43,10 @@ async def test_a_page_calls_only_operations_that_its_visitor_may_use(
     assert denied == {}, f"guard these with view.may(...), for example with `role_button`: {denied}"
 
 
-async def test_the_reader_reaches_the_actions_of_the_pages_for_an_owner(app: App) -> None:
-    """If the reader did not follow the code of the pages, the test above could not fail."""
+async def test_uses_of_finds_the_actions_of_all_pages_for_an_owner(
+    app: App,
+) -> None:
+    """If `uses_of` did not follow the code of the pages, the test above could not fail."""
     view = view_of(app, AccessRole.OWNER)
     reached = {use.operation.full_name for page in PAGES for use in uses_of(page.draw, view)}
     acting = {name for name, each in app.operations.operations().items() if each.declaration.acts}
@@ -71,7 +73,7 @@ async def _press(view: View) -> None:
 
 
 @pytest.mark.parametrize("draw", [_hidden, _disabled, _shown])
-def test_the_reader_finds_a_button_that_is_neither_hidden_nor_disabled(
+def test_uses_of_finds_the_call_of_a_button_unless_the_button_is_hidden_or_disabled(
     app: App, draw: FunctionType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for function in (_hidden, _disabled, _shown, _press):

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.jail
 DEEP = b'{"delivery_id": ' + b"[" * 500 + b"]" * 500 + b"}"
 
 
-async def test_a_single_word_in_a_parameter_needs_no_quotation_marks(
+async def test_a_text_of_one_word_in_a_query_needs_no_json_quotation_marks(
     api: httpx.AsyncClient,
 ) -> None:
     answer = await api.get("/chats/newest", params={"state": "observe", "before": "5"})

@@ -12,7 +12,7 @@ import anyio
 import httpx
 import pytest
 
-from tests.console.process import free_port
+from tests.peers.ports import free_port
 from tests.plugins.world import plugin_source
 
 pytestmark = [pytest.mark.anyio, pytest.mark.long]

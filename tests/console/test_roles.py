@@ -152,7 +152,7 @@ async def test_without_a_login_nothing_can_be_called(app: App, site: Site) -> No
 
 @pytest.mark.parametrize("role", AccessRole)
 @pytest.mark.parametrize(("method", "path", "area", "needed", "scope"), FILES)
-async def test_files_need_their_role_and_scope(
+async def test_a_file_is_sent_or_received_only_with_the_role_and_the_scope_that_it_needs(
     site: Site,
     role: AccessRole,
     method: str,
@@ -218,7 +218,7 @@ async def test_only_the_owners_page_shows_the_names_of_people(site: Site) -> Non
         ("/ui/console/files/media/1/{number}", 404),
     ],
 )
-async def test_a_very_large_number_is_not_a_server_error(
+async def test_a_very_large_number_in_an_address_causes_no_server_error(
     site: Site, path: str, status: int
 ) -> None:
     answer = await site.browsers[AccessRole.VIEWER].get(path.format(number=10**30))

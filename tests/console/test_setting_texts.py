@@ -32,7 +32,7 @@ def info(settings: Settings, name: str) -> SettingInfo:
 
 
 @pytest.mark.parametrize("language", TRANSLATED)
-def test_every_description_is_translated_with_the_same_code(
+def test_every_description_is_translated_and_keeps_the_words_between_backticks(
     settings: Settings, language: str
 ) -> None:
     described = {each.name: each.description for each in declared_settings(settings)}
@@ -49,7 +49,9 @@ def test_the_english_names_of_types_equal_those_in_the_code() -> None:
     assert {name: english[f"settings.type_{name}"] for name in TYPE_WORDS} == TYPE_WORDS
 
 
-def test_a_named_model_shares_the_descriptions_of_the_default_one(settings: Settings) -> None:
+def test_settings_of_a_named_model_have_the_descriptions_of_those_of_the_default_model(
+    settings: Settings,
+) -> None:
     named, default = info(settings, "models.clever.model"), info(settings, "llm.model")
     assert help_of(named, "zh") == help_of(default, "zh") != default.description
     assert help_of(named, "en") == default.description

@@ -104,7 +104,7 @@ async def test_a_browser_that_does_not_load_again_loses_the_page_of_its_former_r
 
 
 @pytest.mark.jail
-async def test_nobody_can_open_any_number_of_pages(tmp_path: Path) -> None:
+async def test_the_number_of_open_pages_of_a_person_is_limited(tmp_path: Path) -> None:
     """Each open page uses memory of the bot."""
     async with (
         running_console(tmp_path, "tests.console.serve_site") as address,

@@ -42,7 +42,7 @@ def test_every_reason_of_a_decision_has_a_sentence_in_each_language() -> None:
     assert {each.value for each in DecisionReason} >= NEED_DETAIL
 
 
-def test_messages_that_lower_rooms_name_by_a_code_have_the_same_english_text() -> None:
+def test_english_messages_of_lower_rooms_are_repeated_unchanged_in_the_consoles_texts() -> None:
     english = console_texts().keys("en")
     told = {f"probe.{code}": text for code, text in TEXTS.items()}
     told |= {f"probe.advice_{code}": text for code, text in ADVICE.items()}

@@ -302,6 +302,10 @@ async def test_a_long_action_shows_its_progress_and_is_cancelled(tmp_path: Path)
         assert jobs.running("lamps.burn", hours=2) is None
         burning = next(each for each in await home.entries() if each.action == "lamps.burn")
         assert burning.outcome == "cancelled"
+        await jobs.cancel(OPERATOR, job_id=job.job_id)
+        again, first = [each for each in await home.entries() if each.action == "jobs.cancel"]
+        assert (first.old, first.new) == ('"running"', '"cancelled"')
+        assert (again.old, again.new) == ('"cancelled"', '"cancelled"')
 
 
 async def test_the_number_of_long_actions_is_limited(tmp_path: Path) -> None:
@@ -330,6 +334,20 @@ async def test_a_denied_long_action_is_in_the_audit_log(tmp_path: Path) -> None:
         assert await jobs.newest(VIEWER) == []
 
 
+async def test_denied_long_actions_cannot_fill_the_audit_log(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        async with background_tasks() as tasks:
+            jobs = Jobs(home.log, tasks, lambda: 1_000.0)
+            for _ in range(MAX_ENTRIES + 20):
+                with pytest.raises(NotAllowed):
+                    jobs.start(home.lamps.burn, VIEWER, {"hours": 2})
+            await anyio.wait_all_tasks_blocked()
+            with anyio.fail_after(10):
+                while len(entries := await home.store.audit.newest(limit=500)) < MAX_ENTRIES:
+                    await anyio.sleep(0.01)
+        assert len(entries) == MAX_ENTRIES
+
+
 async def test_a_failed_long_action_says_why(tmp_path: Path) -> None:
     async with house(tmp_path) as home, background_tasks() as tasks:
         jobs = Jobs(home.log, tasks, lambda: 1_000.0)
@@ -342,7 +360,7 @@ async def test_a_failed_long_action_says_why(tmp_path: Path) -> None:
         )
 
 
-async def test_the_model_of_parameters_has_the_descriptions_of_the_docstring() -> None:
+async def test_the_schema_of_an_actions_parameters_has_the_descriptions_of_its_docstring() -> None:
     schema = Lamps.declared()["dim"].parameters.model_json_schema()
     assert schema["properties"]["to"]["description"] == "The brightness in per cent."
     assert schema["properties"]["chat_key"]["type"] == "string"

@@ -1,4 +1,5 @@
-"""An operator finds things by a part of their names, and manages the boxes of a chat."""
+"""An operator finds things by a part of their names, and manages the boxes of a chat. The bot is
+one process."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -67,7 +68,7 @@ async def test_a_file_is_put_into_a_box_and_read_back_until_the_box_is_ended(app
     done = await boxes.put_file.invoke(OTTO, given)
     assert done.result == 4
     assert "table.csv" in (await boxes.files(OTTO, chat_key=GROUP)).paths
-    assert await boxes.read_file(GROUP, "default", "table.csv") == b"a,b\n"
+    assert await boxes.read_file(OTTO, GROUP, "default", "table.csv") == b"a,b\n"
     (entry, *_) = await app.operations.audit.newest(OTTO, area="boxes")
     assert content not in str(entry)
     assert (await boxes.sleep(OTTO, chat_key=GROUP)).result
@@ -86,3 +87,13 @@ async def test_a_viewer_cannot_wake_a_box_and_a_file_that_is_not_base64_is_refus
     given = {"chat_key": str(GROUP), "path": "x", "content": "%%"}
     with pytest.raises(InvalidParameters, match="no base64"):
         await boxes.put_file.invoke(OTTO, given)
+
+
+async def test_a_bot_that_is_one_process_has_no_list_of_processes_and_names_no_worker(
+    app: App,
+) -> None:
+    cluster = app.operations.cluster
+    assert (cluster.several, cluster.node) == (False, "")
+    assert await cluster.processes(VERA) == []
+    assert await cluster.worker_of(VERA, chat_key=GROUP) == ""
+    assert (await app.operations.chats.one(VERA, chat_key=GROUP)).worker == ""

@@ -117,7 +117,7 @@ async def test_a_call_of_a_tool_that_was_switched_off_during_the_turn_is_refused
     assert talk.platform.sent == []
 
 
-async def test_switches_are_listed_changed_and_undone(talk: Talk) -> None:
+async def test_tools_of_a_chat_are_listed_and_switched_and_a_change_is_undone(talk: Talk) -> None:
     chats, audit = talk.app.operations.chats, talk.app.operations.audit
 
     async def on() -> set[str]:
@@ -140,7 +140,7 @@ async def test_switches_are_listed_changed_and_undone(talk: Talk) -> None:
     assert await on() == everything
 
 
-async def test_impossible_switches_are_refused(talk: Talk) -> None:
+async def test_impossible_changes_of_the_tools_of_a_chat_are_refused(talk: Talk) -> None:
     chats = talk.app.operations.chats
     with pytest.raises(InvalidParameters, match="expected a plugin such as nekro"):
         await chats.switch_tool(OTTO, chat_key=LIN, name="a b", on=False)

@@ -196,7 +196,7 @@ async def test_a_turn_is_stopped_and_a_conversation_is_reset(app: App) -> None:
     assert not (await chats.stop(OTTO, chat_key=GROUP)).result
     await chats.reset(OTTO, chat_key=GROUP)
     (*_, newest) = await chats.history(VERA, chat_key=GROUP)
-    assert newest.author == "system"
+    assert (newest.author, newest.text) == ("system", "A new conversation begins.")
     assert not (await chats.reset(OTTO, chat_key=GROUP)).undoable
 
 

@@ -1,5 +1,5 @@
-"""Each chat command that changes something is an action of operators. The command makes an entry in
-the audit log. If the action is refused, the chat gets the text of its error."""
+"""Each chat command that changes something performs an action of operators, as the console does. So
+the audit log has an entry. If the action is refused, the chat gets the text of its error."""
 
 import re
 import time
@@ -82,13 +82,15 @@ async def talk(tmp_path: Path) -> AsyncIterator[Talk]:
         yield Talk(app, platform)
 
 
-async def test_the_table_names_all_commands(talk: Talk) -> None:
+async def test_the_tables_of_this_module_name_all_commands(talk: Talk) -> None:
     known = set(re.findall(r"^/(\w+)", await talk.answer("/help"), re.MULTILINE))
     assert known == CHANGING.keys() | READING | MEMORY
 
 
 @pytest.mark.parametrize("name", CHANGING)
-async def test_a_command_that_changes_something_is_an_action(talk: Talk, name: str) -> None:
+async def test_a_command_that_changes_something_performs_an_action_of_operators(
+    talk: Talk, name: str
+) -> None:
     written, action = CHANGING[name]
     assert await talk.answer(written)
     entry = await talk.entry()
@@ -108,7 +110,9 @@ async def test_a_persona_set_by_a_command_is_undone_on_a_page(talk: Talk) -> Non
     assert (await chats.policy(OTTO, chat_key=LIN)).own == {}
 
 
-async def test_a_persons_quota_is_an_action_and_can_be_undone(talk: Talk) -> None:
+async def test_a_quota_that_a_command_sets_is_in_the_audit_log_and_can_be_undone(
+    talk: Talk,
+) -> None:
     operations = talk.app.operations
     assert await talk.answer("/quota 10002 turns:5 money:0.5") == "The quota is changed."
     entry = await talk.entry()
@@ -147,7 +151,7 @@ async def test_a_refused_command_shows_the_error_of_the_action(
     assert said == f"That is not possible: {refused.value}"
 
 
-async def test_the_log_entry_does_not_name_an_erased_person(talk: Talk) -> None:
+async def test_the_audit_log_does_not_name_an_erased_person(talk: Talk) -> None:
     assert (await talk.answer("/erase 10002 sure")).startswith("Forgotten")
     entry = await talk.entry()
     assert "10002" not in str(entry)

@@ -32,7 +32,9 @@ async def test_the_findings_of_the_last_check_can_be_read_again(tmp_path: Path) 
         assert entry.new == '["voice"]'
 
 
-async def test_present_problems_are_found_without_a_check(tmp_path: Path) -> None:
+async def test_a_broken_file_is_reported_as_a_problem_without_a_check_of_all_parts(
+    tmp_path: Path,
+) -> None:
     settings = Settings(nekro_data_dir=tmp_path, _env_file=None)  # type: ignore[call-arg]
     async with App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as app:
         health = app.operations.health

@@ -137,6 +137,25 @@ async def test_a_trial_of_a_persona_needs_either_a_name_or_a_text(app: App) -> N
         await personas.try_out(OTTO, chat_key=chat, persona="Nobody")
 
 
+async def test_undoing_the_rules_of_a_chat_keeps_the_rules_of_its_boxes(app: App) -> None:
+    network, audit = app.operations.network, app.operations.audit
+    build = await network.put(OTTO, owner=CHAT, box="build", allow=["example.org"])
+    chat = await network.put(OTTO, owner=CHAT, allow=["example.net"], private=["nas.lan:80"])
+    await audit.undo(OTTO, entry_id=chat.entry_id)
+    (table,) = (await network.rules(VERA)).tables
+    assert (table.box, table.allow) == ("build", ("example.org",))
+    with pytest.raises(InvalidEgressRules, match="there are no rules of 'onebot_v11-group_30003'"):
+        await network.remove(OTTO, owner=CHAT, boxes=False)
+    await network.put(OTTO, owner=CHAT, allow=["example.net"])
+    gone = await network.remove(OTTO, owner=CHAT, boxes=False)
+    assert (await network.rules(VERA)).tables == (table,)
+    await audit.undo(OTTO, entry_id=gone.entry_id)
+    assert [each.box for each in (await network.rules(VERA)).tables] == ["", "build"]
+    await audit.undo(OTTO, entry_id=build.entry_id)
+    await network.remove(OTTO, owner=CHAT, boxes=False)
+    assert (await network.rules(VERA)).tables == ()
+
+
 async def test_network_rules_are_changed_and_the_changes_are_undone(app: App) -> None:
     network, audit = app.operations.network, app.operations.audit
     first = await network.put(OTTO, owner=CHAT, allow=["example.org"])

@@ -13,7 +13,7 @@ from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
 from nekro_core.llm.scripted import ScriptedModel
 from nekro_core.memory.notes.book import NewNote, NoSuchNote, NoteRefused
-from nekro_core.operator.errors import InvalidParameters, NotAllowed
+from nekro_core.operator.errors import InvalidParameters, NotAllowed, OperatorError
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 
 GROUP = ChatKey.parse("onebot_v11-group_30003")
@@ -59,7 +59,24 @@ async def test_notes_are_added_changed_ended_and_deleted(app: App) -> None:
         await memory.add_note(VERA, chat_key=GROUP, text=text)
 
 
-async def test_links_are_made_and_removed_by_undo(app: App) -> None:
+async def test_ending_an_ended_note_and_making_a_valid_note_valid_offer_no_undo(app: App) -> None:
+    memory, audit = app.operations.memory, app.operations.audit
+    added = await memory.add_note(OTTO, chat_key=GROUP, text=SecretStr("likes tea"))
+    name = {"chat_key": GROUP, "note_id": added.result.note_id}
+    done = [await act(OTTO, **name) for act in (memory.end_note,) * 2 + (memory.hold_note,) * 2]
+    assert [each.undoable for each in done] == [True, False, True, False]
+    assert done[1].result == done[0].result
+    assert done[3].result == done[2].result
+    entries = list(reversed(await audit.newest(OTTO)))[1:]
+    assert [(each.old, each.new) for each in entries] == [
+        ('"holds"', '"ended"'),
+        ('"ended"', '"ended"'),
+        ('"ended"', '"holds"'),
+        ('"holds"', '"holds"'),
+    ]
+
+
+async def test_chats_are_linked_and_undo_removes_the_link(app: App) -> None:
     memory, audit = app.operations.memory, app.operations.audit
     await app.memory.notes.keep(OTHER, NewNote(text="said in private"))
     assert await memory.notes(VERA, chat_key=GROUP) == []
@@ -188,6 +205,13 @@ async def test_documents_are_given_found_and_deleted(app: App) -> None:
     assert [each.path for each in found] == ["door.md"]
     assert len(await memory.documents(VERA, all_chats=True)) == 2
     assert len(await memory.documents(VERA)) == 1
+    assert put.undoable
+    other = SecretStr(base64.b64encode(b"# Door\nIt is mauve.").decode())
+    again = await memory.put_document(OTTO, name="door.md", content=other)
+    assert not again.undoable, "an undo would delete the document and not bring back the earlier"
+    with pytest.raises(OperatorError, match="cannot be taken back"):
+        await app.operations.audit.undo(OTTO, entry_id=again.entry_id)
+    assert [each.path for each in await memory.documents(VERA)] == ["door.md"]
     await memory.delete_document(OTTO, scope="bot", path="door.md")
     assert await memory.documents(VERA) == []
     with pytest.raises(InvalidParameters, match="base64"):

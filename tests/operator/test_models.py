@@ -207,7 +207,7 @@ async def test_a_model_is_written_into_the_files_of_the_settings(app: App, model
     assert app.runtime.models.llm.model_fields_set == set()
 
 
-async def test_a_model_that_the_environment_defines_cannot_be_changed_here(
+async def test_a_model_that_the_environment_defines_cannot_be_changed_by_an_operator(
     app: App, models: Models, tmp_path: Path
 ) -> None:
     written = "NEKRO_MODELS__FAST__BASE_URL=http://127.0.0.1:9/v1\nNEKRO_MODELS__FAST__MODEL=one\n"
@@ -219,7 +219,9 @@ async def test_a_model_that_the_environment_defines_cannot_be_changed_here(
     assert not (app.host.data_dir / "settings.toml").exists()
 
 
-async def test_a_changed_model_in_the_file_is_used_at_once(app: App, models: Models) -> None:
+async def test_a_model_that_is_changed_in_the_settings_file_is_used_at_once(
+    app: App, models: Models
+) -> None:
     file = app.host.data_dir / "settings.toml"
     file.write_text('[models.fast]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "one"\n')
     await app.settings.look()
@@ -231,7 +233,9 @@ async def test_a_changed_model_in_the_file_is_used_at_once(app: App, models: Mod
     assert fast.profile.name == "two"
 
 
-async def test_models_are_not_changed_if_a_program_gave_the_settings(tmp_path: Path) -> None:
+async def test_models_cannot_be_changed_if_a_program_gave_the_bot_its_settings(
+    tmp_path: Path,
+) -> None:
     settings = Settings(nekro_data_dir=tmp_path, _env_file=None)  # type: ignore[call-arg]
     async with App.open(settings, {}, model=ScriptedModel(lambda _: "hi")) as app:
         fields = {"base_url": "http://x/v1", "model": "one"}

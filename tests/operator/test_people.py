@@ -135,7 +135,7 @@ async def test_a_weak_password_is_refused(console: Console, weak: str) -> None:
         await console.people.set_password(console.owner, password=SecretStr(weak))
 
 
-async def test_somebody_at_an_open_browser_cannot_guess_the_present_password(
+async def test_somebody_at_an_open_browser_can_try_the_present_password_only_five_times(
     console: Console,
 ) -> None:
     lin, people = await console.add("lin"), console.people

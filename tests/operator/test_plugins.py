@@ -352,6 +352,6 @@ async def test_only_an_owner_may_install_and_configure_plugins(
         await operator.perform(OTTO, f"plugins.{name}", parameters)
 
 
-async def test_the_table_of_calls_has_every_action(operator: Operator) -> None:
+async def test_the_table_of_calls_in_this_module_has_every_action(operator: Operator) -> None:
     acts = {name for name, each in operator.plugins.declared().items() if each.acts}
     assert acts == set(CALLS)

@@ -98,7 +98,9 @@ async def test_only_periods_that_suit_the_length_of_the_span_are_offered(
     assert found == offered
 
 
-async def test_hours_that_are_no_longer_stored_are_not_offered(statistics: Statistics) -> None:
+async def test_periods_whose_figures_are_no_longer_stored_are_not_offered(
+    statistics: Statistics,
+) -> None:
     long_ago = NOW - 3000 * 86_400
     span = {"since": long_ago, "until": long_ago + 7 * 86_400}
     assert await statistics.periods(VERA, **span) == ["hour", "day"]

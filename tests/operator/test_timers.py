@@ -9,7 +9,7 @@ from nekro_core.app.app import App
 from nekro_core.app.settings import Settings
 from nekro_core.chat import ChatKey
 from nekro_core.llm.scripted import ScriptedModel
-from nekro_core.operator.errors import NoSuchItem
+from nekro_core.operator.errors import ChangedMeanwhile, NoSuchItem
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from nekro_core.timers import BadSchedule, TimerRefused
 
@@ -44,6 +44,27 @@ async def test_undo_resumes_a_paused_timer(app: App) -> None:
     paused = await timers.pause(OTTO, timer_id=made.result.timer_id)
     assert paused.result.state == "paused"
     await audit.undo(OTTO, entry_id=paused.entry_id)
+    (row,) = await timers.all(OTTO)
+    assert row.state == "active"
+
+
+async def test_pausing_a_paused_timer_and_resuming_an_active_one_offer_no_undo(app: App) -> None:
+    timers, audit = app.operations.timers, app.operations.audit
+    made = await timers.set_recurring(OTTO, chat_key=GROUP, cron="@daily", text="count")
+    name = {"timer_id": made.result.timer_id}
+    done = [await act(OTTO, **name) for act in (timers.pause,) * 2 + (timers.resume,) * 2]
+    assert [each.undoable for each in done] == [True, False, True, False]
+    entries = list(reversed(await audit.newest(OTTO)))[1:]
+    assert [(each.old, each.new) for each in entries] == [
+        ('"active"', '"paused"'),
+        ('"paused"', '"paused"'),
+        ('"paused"', '"active"'),
+        ('"active"', '"active"'),
+    ]
+    with pytest.raises(ChangedMeanwhile, match=r"timers\.resume"):
+        await audit.undo(OTTO, entry_id=done[0].entry_id)
+    await audit.undo(OTTO, entry_id=done[2].entry_id)
+    await audit.undo(OTTO, entry_id=done[0].entry_id)
     (row,) = await timers.all(OTTO)
     assert row.state == "active"
 

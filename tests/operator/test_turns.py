@@ -1,4 +1,5 @@
-"""An operator lists turns, reads a trace and a prompt, and repeats a turn."""
+"""An operator lists turns, reads what happened in a turn and what its prompt was, and repeats a
+turn."""
 
 import json
 import time
@@ -76,7 +77,7 @@ async def test_turns_are_listed_newest_first_and_filtered(tmp_path: Path, boxes:
             await turns.list(VERA, limit=100_000)
 
 
-async def test_a_trace_and_a_prompt_are_values_that_become_json(
+async def test_a_turn_and_its_prompt_are_read_and_can_be_written_as_json(
     tmp_path: Path, boxes: BoxCache
 ) -> None:
     async with operated(tmp_path, boxes, ScriptedModel([answer("a")])) as (bot, turns):

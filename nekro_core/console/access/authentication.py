@@ -69,7 +69,7 @@ class Authenticator:
         return hmac.compare_digest(offered.encode("utf-8", "replace"), self.access_token.encode())
 
     async def by_token(self, offered: str, address: str) -> Visit | None:
-        """Find out who offers a token. Raises `StoreUnavailable`."""
+        """Return who offers a token; None if the token is wrong. Raises `StoreUnavailable`."""
 
         async def again() -> Visit | None:
             return await self.by_token(offered, address)
@@ -93,7 +93,8 @@ class Authenticator:
         return Visit(actor=actor, person_id=used.person.person_id, look_again=again)
 
     async def by_session(self, offered: str, address: str) -> Visit | None:
-        """Find out whose session a cookie is. Raises `StoreUnavailable`."""
+        """Return whose session a cookie belongs to; None if there is no such session. Raises
+        `StoreUnavailable`."""
 
         async def again() -> Visit | None:
             return await self.by_session(offered, address)

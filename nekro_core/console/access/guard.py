@@ -51,7 +51,11 @@ server accepts 512 connections in total, and one person must not use up all of t
 
 
 class Guard:
-    """The middleware that receives each request first, and passes it on or refuses it."""
+    """The middleware that receives each request first, and passes it on or refuses it.
+
+    ``allowed_hosts`` are the names under which the bot may be reached. ``metrics_readers`` returns
+    the setting that says who may read ``/metrics`` without a login.
+    """
 
     def __init__(
         self,
@@ -145,7 +149,8 @@ class Guard:
         return None
 
     async def _visitor(self, scope: Scope) -> Visit | Response:
-        """Find out who asks. Returns a refusal for a stranger. Raises `StoreUnavailable`."""
+        """Find out who asks. Returns a refusal for a stranger, and for a person who may not open
+        plugins' pages but asks for one. Raises `StoreUnavailable`."""
         headers, path = Headers(scope=scope), routed_path(scope)
         cookie = session_cookie(headers, self._authenticator.cookie)
         address = client_address(scope)

@@ -9,7 +9,8 @@ from nekro_core.store import StoreUnavailable
 LOOK_EVERY_S = 2.0
 """Seconds between two checks of an open connection. Each check reads one row."""
 CLOSE_CODE = 1008
-"""The code with which a websocket is closed: it violates a policy (RFC 6455, section 7.4.1)."""
+"""The code with which a websocket is closed. It means that the connection violates a policy (RFC
+6455, section 7.4.1)."""
 
 
 async def while_allowed(

@@ -19,7 +19,8 @@ refused. A browser sends the form in one piece."""
 
 
 class LoginFormRefused(NekroError):
-    """A form is too large or too slow."""
+    """A form is too large or too slow, or was the oldest of too many. ``status`` is the HTTP status
+    of the answer."""
 
     def __init__(self, status: int) -> None:
         super().__init__(str(status))

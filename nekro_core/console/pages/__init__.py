@@ -18,6 +18,7 @@ from nekro_core.console.pages.personas import personas_page
 from nekro_core.console.pages.platforms import platforms_page
 from nekro_core.console.pages.plugin import plugin_page
 from nekro_core.console.pages.plugins import plugins_page
+from nekro_core.console.pages.processes import processes_page
 from nekro_core.console.pages.requests import requests_page
 from nekro_core.console.pages.settings import settings_page
 from nekro_core.console.pages.statistics import statistics_page
@@ -38,15 +39,16 @@ PAGES = (
     ConsolePage(name="requests", group="chats", icon="campaign", draw=requests_page),
     ConsolePage(name="timers", group="chats", icon="schedule", draw=timers_page),
     ConsolePage(name="memory", group="chats", icon="sticky_note_2", draw=memory_page),
-    ConsolePage(name="models", group="bot", icon="psychology", draw=models_page),
+    ConsolePage(name="models", group="bot", icon="psychology", draw=models_page, of_process=True),
     ConsolePage(name="personas", group="bot", icon="theater_comedy", draw=personas_page),
-    ConsolePage(name="platforms", group="bot", icon="hub", draw=platforms_page),
-    ConsolePage(name="plugins", group="bot", icon="extension", draw=plugins_page),
+    ConsolePage(name="platforms", group="bot", icon="hub", draw=platforms_page, of_process=True),
+    ConsolePage(name="plugins", group="bot", icon="extension", draw=plugins_page, of_process=True),
     ConsolePage(
         name="plugins", group="", icon="extension", draw=plugin_page, path="/{plugin:path}"
     ),
-    ConsolePage(name="mcp", group="bot", icon="cable", draw=mcp_page),
+    ConsolePage(name="mcp", group="bot", icon="cable", draw=mcp_page, of_process=True),
     ConsolePage(name="network", group="bot", icon="lan", draw=network_page),
+    ConsolePage(name="processes", group="system", icon="dns", draw=processes_page, of_cluster=True),
     ConsolePage(name="settings", group="system", icon="settings", draw=settings_page),
     ConsolePage(
         name="people", group="system", icon="group", draw=people_page, role=AccessRole.OWNER
@@ -57,5 +59,7 @@ PAGES = (
     ConsolePage(
         name="audit", group="system", icon="history", draw=audit_page, role=AccessRole.OPERATOR
     ),
-    ConsolePage(name="about", group="system", icon="info_outline", draw=about_page),
+    ConsolePage(
+        name="about", group="system", icon="info_outline", draw=about_page, of_process=True
+    ),
 )

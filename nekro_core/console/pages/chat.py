@@ -9,9 +9,10 @@ from nekro_core.console.chat_kept import draw_kept
 from nekro_core.console.chat_people import draw_members, draw_timers
 from nekro_core.console.chat_policy import draw_policy
 from nekro_core.console.chat_tools import draw_tools
-from nekro_core.console.pages.chats import STATE_KINDS
+from nekro_core.console.pages.chats import STATE_KINDS, worker_text
 from nekro_core.console.view import ROOT, View, link_to
 from nekro_core.console.widgets import badge, confirm
+from nekro_core.operator.errors import ProcessAway
 from nekro_core.operator.roles import AccessRole
 
 
@@ -27,7 +28,7 @@ async def chat_page(view: View) -> None:
         working.set_visibility(chat.working)
         if view.may(AccessRole.OPERATOR):
             _draw_actions(view, chat_key)
-    about = (chat.platform, chat.account, chat.kind, str(chat_key))
+    about = (chat.platform, chat.account, chat.kind, str(chat_key), worker_text(view, chat))
     ui.label(" · ".join(filter(None, about))).classes("nc-soft nc-small nc-lines")
     with ui.element("div").classes("nc-chat"):
         with ui.element("div"):
@@ -64,7 +65,10 @@ async def _draw_side(view: View, chat_key: ChatKey) -> None:
         # open it.
         if not panels[name].default_slot.children:
             with panels[name]:
-                await parts[name](view, chat_key)
+                try:
+                    await parts[name](view, chat_key)
+                except ProcessAway as error:
+                    ui.label(str(error)).classes("nc-bad")
 
     shown.on_value_change(lambda event: fill(event.value))
     await fill("policy")

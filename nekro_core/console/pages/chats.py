@@ -132,6 +132,15 @@ def _draw_chat(view: View, chat: ChatRowView) -> ui.element:
         by = f"{chat.newest_by}: " if chat.newest_by else ""
         ui.label(f"{by}{chat.newest_text}").classes("nc-chats-preview")
         counts = view.say("chats.counts", messages=chat.messages, sent=chat.sent)
-        about = (chat.platform, chat.account, str(chat.chat_key), counts)
+        about = (chat.platform, chat.account, str(chat.chat_key), counts, worker_text(view, chat))
         ui.label(" · ".join(filter(None, about))).classes("nc-soft nc-small nc-lines")
     return card
+
+
+def worker_text(view: View, chat: ChatRowView) -> str:
+    """Return which worker of a cluster owns a chat; empty if the bot is one process."""
+    if not view.operator.cluster.several:
+        return ""
+    if not chat.worker:
+        return view.say("chats.no_worker")
+    return view.say("chats.worker", worker=chat.worker)

@@ -13,6 +13,7 @@ from nekro_core.console.widgets import badge, heading, local_time, start_job
 from nekro_core.delivery.platforms.contract import AccountState
 from nekro_core.delivery.platforms.switch import PlatformState, PlatformStatus
 from nekro_core.llm.embedded.model import EmbeddedPhase, EmbeddedState
+from nekro_core.operator.elsewhere import ProcessView
 from nekro_core.operator.errors import NoSuchItem
 from nekro_core.operator.health import Finding
 from nekro_core.operator.mcp import McpServerView
@@ -51,6 +52,7 @@ class _BotState:
     problems: Sequence[Finding]
     mcp: Sequence[McpServerView]
     newest_turn: TurnView | None
+    processes: Sequence[ProcessView]
 
 
 async def home_page(view: View) -> None:
@@ -72,7 +74,7 @@ async def home_page(view: View) -> None:
         nonlocal shown
         before, shown = shown, await _read(view)
         # Each message changes the figures of today. If the whole page were drawn again, the focus
-        # of the keyboard would be lost, and the turns that run would lose some milliseconds.
+        # of the keyboard would be lost, and drawing would delay running turns by some milliseconds.
         if _apart_from_figures(shown) != _apart_from_figures(before):
             live.refresh()
         else:
@@ -101,12 +103,13 @@ async def _read(view: View) -> _BotState:
         problems=await operator.health.problems(actor),
         mcp=[each for each in (await operator.mcp.all(actor)).servers if each.phase in _MCP_BROKEN],
         newest_turn=next(iter(await operator.turns.list(actor, limit=1)), None),
+        processes=await operator.cluster.processes(actor),
     )
 
 
 def _rounded(state: EmbeddedState | None) -> EmbeddedState | None:
-    """Return the state with the download in whole percents, so that the page is not drawn again for
-    each piece."""
+    """Return the state with its progress in whole percents, so that the page is not drawn again for
+    each downloaded piece."""
     if state is None:
         return None
     return replace(state, done=int(100 * state.share), total=100 if state.total else 0)
@@ -122,13 +125,15 @@ def _apart_from_figures(state: _BotState) -> Sequence[object]:
     return (
         *(state.undelivered, state.platforms, accounts, state.models, state.plugins),
         *(state.embedded, state.has_password, state.problems, state.mcp),
+        *((each.node, each.reachable, each.problem) for each in state.processes),
         turn if turn is not None and turn.stop.startswith(_MODEL_FAILED) else None,
         state.today.ever.messages > 0,
     )
 
 
 class _TodayTiles:
-    """The figures of today, and what must be known about the cost."""
+    """The figures of today, and a note that says which part of the cost is computed from published
+    prices."""
 
     def __init__(self, view: View) -> None:
         self._view = view
@@ -138,7 +143,7 @@ class _TodayTiles:
         self._note = ui.label().classes("nc-soft nc-small")
 
     def write(self, state: _BotState) -> None:
-        """Write the figures into what is drawn."""
+        """Write the present figures into the tiles, and the cost into the note."""
         sums, first = state.today.sums, state.today.first_words
         figures = {
             "messages": f"{sums.messages:,}",
@@ -173,6 +178,13 @@ def _draw_wrong(view: View, state: _BotState) -> None:
         for finding in state.problems:
             said = view.say("home.finding", area=finding.area, seen=finding.seen)
             _draw_problem(view, said, finding.remedy, _PAGES.get(finding.area, "logs"))
+        for process in state.processes:
+            if not process.reachable:
+                said = view.say("home.process_away", node=process.node)
+                _draw_problem(view, said, process.problem, "processes")
+            elif process.problem and not process.here:
+                said = view.say("home.process_not_ready", node=process.node)
+                _draw_problem(view, said, process.problem, "processes")
         for server in state.mcp:
             said = view.say("home.mcp_broken", name=server.name)
             _draw_problem(view, said, server.reason, "mcp")
@@ -197,8 +209,8 @@ def _draw_wrong(view: View, state: _BotState) -> None:
 
 
 def _draw_model(view: View, shown: _BotState) -> None:
-    """Say that the bot cannot answer, if its model failed in the newest turn or could not be loaded
-    or is being downloaded."""
+    """Say what is wrong with the model: it failed in the newest turn, or the embedded model could
+    not be loaded, is being downloaded, or still reads its instructions."""
     turn, state = shown.newest_turn, shown.embedded
     if turn is not None and turn.stop.startswith(_MODEL_FAILED):
         said = view.say("home.model_failed", model=turn.model or view.say("home.model"))
@@ -285,6 +297,11 @@ def _draw_running(view: View, state: _BotState) -> None:
             with ui.element("div").classes("nc-card"):
                 ui.label(view.say(f"home.{key}")).classes("nc-soft nc-small")
                 ui.label(value).classes("nc-tile-text")
+    if state.processes:
+        for role in ("gateway", "worker"):
+            names = [each.node for each in state.processes if each.role == role]
+            told = view.say(f"home.{role}s", names=", ".join(names) or view.say("home.none"))
+            ui.label(told).classes("nc-soft nc-small")
 
 
 async def _draw_health(view: View) -> None:

@@ -1,7 +1,8 @@
 """Draws the page of the log of the running bot."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import takewhile
 
 import anyio
 from nicegui import ui
@@ -11,6 +12,7 @@ from nekro_core.console.visible_text import visible_text
 from nekro_core.console.widgets import local_time
 from nekro_core.operator.errors import OperatorError
 from nekro_core.operator.roles import AccessRole
+from nekro_core.system.errors import NekroError
 from nekro_core.system.logs.line import LogFilter, LogLine
 from nekro_core.system.logs.ring import MissedLines
 
@@ -21,8 +23,30 @@ LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "SUCCESS": 25, "WARNING": 30, "ER
 _FIRST_LINES = 200
 _MOST_LINES = 1000
 """Maximum number of lines on the page. With many more, browsers become slow."""
+_READ_AGAIN_S = 3.0
+"""Seconds between two readings of the lines of another process of a cluster."""
 _GATHER_S = 0.1
 """Seconds for which new lines are collected before they are sent to the browser together."""
+
+
+_LineMark = tuple[int, float]
+"""The number and the time of a line. When a process starts again, its numbers begin again. So the
+number alone does not tell whether a line was read before."""
+
+
+def _mark(line: LogLine) -> _LineMark:
+    return line.number, line.time
+
+
+def newer_lines(found: Sequence[LogLine], read_before: Collection[_LineMark]) -> list[LogLine]:
+    """Return the lines that are new since the last reading, oldest first.
+
+    Args:
+        found: The newest lines, newest first.
+        read_before: The number and the time of each line of the last reading.
+    """
+    newer = [*takewhile(lambda line: _mark(line) not in read_before, found)]
+    return newer[::-1]
 
 
 class _LiveLog:
@@ -33,9 +57,12 @@ class _LiveLog:
         self._wanted = LogFilter()
         self._restart = anyio.CancelScope()
         self._new: deque[LogLine | MissedLines] = deque(maxlen=_MOST_LINES)
-        self._newest = 0
+        self._read_before: frozenset[_LineMark] = frozenset()
+        self._fault = ""
         self.shown = _FIRST_LINES
         self.paused = False
+        self.process = ""
+        """The name of another process whose lines are shown; empty for this process."""
         self.lines = ui.log(max_lines=_MOST_LINES).classes("nc-log")
         self.lines.props["aria-label"] = view.say("logs.lines")
         self.lines.props('role="log" tabindex="0"')
@@ -56,16 +83,34 @@ class _LiveLog:
         self.show_new()
 
     async def follow(self) -> None:
-        """Show new lines until the page closes."""
+        """Draw the newest lines, then collect new lines until the page closes. After each call of
+        `search`, begin again."""
         area, actor = self._view.operator.logs, self._view.actor
         while True:
             with anyio.CancelScope() as self._restart:
+                if self.process:
+                    await self._follow_elsewhere()
                 # Begin to follow before the older lines are read, so that no line is lost in
                 # between.
                 async with area.follow(actor, self._wanted) as lines:
                     await self._begin()
                     async for line in lines:
-                        self._new.append(line)
+                        if isinstance(line, MissedLines) or _mark(line) not in self._read_before:
+                            self._new.append(line)
+
+    async def _follow_elsewhere(self) -> None:
+        """Read the lines of another process again and again. `show` and `search` end this."""
+        await self._begin()
+        while True:
+            await anyio.sleep(_READ_AGAIN_S)
+            if not self.paused and (found := await self._read()):
+                self._new.extend(newer_lines(found, self._read_before))
+                self._read_before = frozenset(map(_mark, found))
+
+    def show(self, process: str) -> None:
+        """Show the lines of a process; of this one if ``process`` is empty."""
+        self.process = process
+        self._restart.cancel()
 
     async def show_gathered(self) -> None:
         """Show the collected lines until the page closes."""
@@ -82,30 +127,45 @@ class _LiveLog:
             self._new.clear()
             self._draw(lines)
 
-    async def _begin(self) -> None:
+    async def _read(self) -> list[LogLine]:
+        """Read the newest lines, newest first. If the process does not answer, there are none, and
+        ``_fault`` says why."""
         wanted = self._wanted
-        found = await self._view.operator.logs.newest(
-            self._view.actor,
-            severity=wanted.severity,
-            chat_key=wanted.chat_key,
-            turn_id=wanted.turn_id,
-            plugin=wanted.plugin,
-            text=wanted.text,
-            limit=self.shown,
-        )
+        try:
+            found = await self._view.operator.logs.newest(
+                self._view.actor,
+                severity=wanted.severity,
+                chat_key=wanted.chat_key,
+                turn_id=wanted.turn_id,
+                plugin=wanted.plugin,
+                text=wanted.text,
+                limit=self.shown,
+                process=self.process,
+            )
+        except NekroError as error:
+            if not self._fault:
+                self.lines.push(str(error), classes="nc-bad")
+            self._fault = str(error)
+            return []
+        self._fault = ""
+        return found
+
+    async def _begin(self) -> None:
+        found = await self._read()
         self.lines.clear()
+        if self._fault:
+            self.lines.push(self._fault, classes="nc-bad")
         self._new.clear()
-        self._newest = 0
+        self._read_before = frozenset(map(_mark, found))
         self._draw([*reversed(found)])
-        if not found:
+        if not found and not self._fault:
             self.lines.push(self._view.say("logs.nothing"), classes="nc-soft")
 
     def _draw(self, lines: Sequence[LogLine | MissedLines]) -> None:
         for line in lines:
             if isinstance(line, MissedLines):
                 self.lines.push(self._view.say("logs.missed", count=line.count), classes="nc-bad")
-            elif line.number > self._newest:
-                self._newest = line.number
+            else:
                 self.lines.push(_line_of(line), classes=f"nc-log-{_kind(line)}")
 
 
@@ -116,11 +176,29 @@ async def logs_page(view: View) -> None:
     tools = ui.element("div").classes("nc-row")
     live = _LiveLog(view)
     with filters:
+        await _draw_processes(view, live)
         _draw_filters(view, live)
     with tools:
         await _draw_tools(view, live)
     view.while_open(live.follow)
     view.while_open(live.show_gathered)
+
+
+async def _draw_processes(view: View, live: _LiveLog) -> None:
+    """In a cluster, let the person choose the process whose lines are shown."""
+    area = view.operator.cluster
+    if not area.several:
+        return
+    names = {"" if each.here else each.node: each.node for each in await area.processes(view.actor)}
+    chosen = ui.select(
+        names,
+        value="",
+        label=view.say("logs.process"),
+        on_change=lambda event: live.show(event.value or ""),
+    )
+    told = view.say("logs.elsewhere", seconds=f"{_READ_AGAIN_S:.0f}", node=area.node)
+    chosen.props("outlined dense").props["title"] = told
+    ui.label(told).classes("nc-soft nc-small").bind_visibility_from(chosen, "value", bool)
 
 
 def _draw_filters(view: View, live: _LiveLog) -> None:

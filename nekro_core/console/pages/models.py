@@ -26,7 +26,7 @@ async def models_page(view: View) -> None:
     place = ui.element("div").classes("nc-list")
 
     async def refresh() -> None:
-        """Draw what has changed. A card with an open form stays as it is."""
+        """Draw what has changed. An open form stays as it is."""
         models = await area.all(actor)
         if models == shown:
             return

@@ -36,7 +36,7 @@ class _NetworkPage:
         self._dialogs = ui.element("div")
         self._tables = ui.element("div").classes("nc-list")
         if view.may(AccessRole.OPERATOR):
-            ui.button(view.say("network.add"), icon="add", on_click=lambda: self._edit(None)).props(
+            ui.button(view.say("network.add"), icon="add", on_click=self._add).props(
                 "outline no-caps"
             ).classes("nc-more")
         heading(view.say("network.refused"))
@@ -69,9 +69,9 @@ class _NetworkPage:
             self._draw_lists(rules.default)
             ui.label(view.say("network.default_hint")).classes("nc-soft nc-small")
         for each in rules.tables:
-            self._draw_table(each)
+            self._draw_table(each, rules.revision)
 
-    def _draw_table(self, table: EgressTable) -> None:
+    def _draw_table(self, table: EgressTable, revision: str) -> None:
         view = self._view
         with ui.element("article").classes("nc-card"):
             title = table.owner
@@ -81,11 +81,12 @@ class _NetworkPage:
             self._draw_lists(table)
             if view.may(AccessRole.OPERATOR):
                 with ui.element("div").classes("nc-row"):
-                    ui.button(view.say("network.change"), on_click=lambda: self._edit(table)).props(
-                        "flat dense no-caps"
-                    )
+                    # With the revision of what is shown: somebody may have changed it meanwhile.
                     ui.button(
-                        view.say("network.remove"), on_click=lambda: self._remove(table)
+                        view.say("network.change"), on_click=lambda: self._edit(table, revision)
+                    ).props("flat dense no-caps")
+                    ui.button(
+                        view.say("network.remove"), on_click=lambda: self._remove(table, revision)
                     ).props("flat dense no-caps")
 
     def _draw_lists(self, table: EgressTable) -> None:
@@ -125,7 +126,8 @@ class _NetworkPage:
                     ).props("flat dense no-caps")
 
     async def _allow(self, refusal: EgressRefusal) -> None:
-        """Open the form with the rules of this chat and the refused destination."""
+        """Open the form for the chat of a refusal. It has the rules of the chat, or if the chat has
+        none, the rules of the settings; and in addition the refused destination."""
         rules = await self._area.rules(self._view.actor)
         mine = (each for each in rules.tables if each.owner == refusal.owner and not each.box)
         present = next(mine, rules.default)
@@ -134,19 +136,22 @@ class _NetworkPage:
                 owner=refusal.owner,
                 allow=(*present.allow, refusal.destination),
                 private=present.private,
-            )
+            ),
+            rules.revision,
         )
 
-    async def _edit(self, table: EgressTable | None) -> None:
-        rules = await self._area.rules(self._view.actor)
+    async def _add(self) -> None:
+        """Open the form for new rules."""
+        await self._edit(None, (await self._area.rules(self._view.actor)).revision)
+
+    async def _edit(self, table: EgressTable | None, revision: str) -> None:
+        """Open the form. ``revision`` is the revision from which ``table`` was read."""
         self._editor.clear()
         with self._editor:
-            await _RulesForm(
-                self._view, table, rules.revision, self._editor.clear, self.refresh
-            ).draw()
+            await _RulesForm(self._view, table, revision, self._editor.clear, self.refresh).draw()
         self._editor.run_method("scrollIntoView")
 
-    async def _remove(self, table: EgressTable) -> None:
+    async def _remove(self, table: EgressTable, revision: str) -> None:
         view, tables = self._view, self._rules.tables if self._rules else ()
         boxes = [each.box for each in tables if each.owner == table.owner and each.box]
         # The audit log cannot undo the removal of several tables, so ask the person.
@@ -159,7 +164,7 @@ class _NetworkPage:
             if not agreed:
                 return
         await view.perform(
-            self._area.remove(view.actor, owner=table.owner, box=table.box),
+            self._area.remove(view.actor, owner=table.owner, box=table.box, revision=revision),
             view.say("network.removed"),
             refresh=self.refresh,
         )

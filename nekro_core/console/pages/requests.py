@@ -161,8 +161,8 @@ class _Requests:
             )
 
     async def _nothing(self) -> None:
-        """Do nothing. The attribute that holds this function gets another function when the list of
-        banned people is drawn."""
+        """Do nothing. The attribute ``banned`` holds this function until the list of banned people
+        is drawn. Then it holds the function that draws that list again."""
 
 
 def _shape(page: list[ContactRequest]) -> list[tuple[str, str, str]]:

@@ -207,7 +207,7 @@ def _schema(info: SettingInfo) -> dict[str, Any]:
 
 
 def _field(info: SettingInfo, view: View) -> Any:
-    """Draw the field for a value of the setting's type. A field without text means no value."""
+    """Draw the field for a value of the setting's type."""
     schema = _schema(info)
     if info.secret:
         field: Any = ui.input(view.say("settings.new_secret"), password=True)
@@ -231,8 +231,9 @@ def _field(info: SettingInfo, view: View) -> Any:
 
 
 def _typed(info: SettingInfo, value: Any) -> Any:
-    """Convert what was typed to the setting's type. If this is not possible, return the text; the
-    check of the settings then says what is wrong."""
+    """Convert what was typed to the setting's type. An empty field becomes an empty list, an empty
+    text or None, as the type allows. If the text cannot be converted, return the text; the check of
+    the settings then says what is wrong."""
     if not isinstance(value, str):
         return value
     schema = _schema(info)

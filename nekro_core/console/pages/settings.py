@@ -97,8 +97,9 @@ class _SettingsPage:
                 self._cards[info.name].move_to(place)
 
     def _fits(self, info: SettingInfo, words: str) -> bool:
-        """Return whether a setting has these words in its name, environment variable or
-        description, in the language of the page or in English."""
+        """Return True if the text ``words`` is in the name, the environment variable or the
+        description of a setting. The description is searched in the language of the page and in
+        English."""
         texts = (info.name, info.variable, info.description, help_of(info, self._view.language))
         return words in "\n".join(texts).casefold()
 

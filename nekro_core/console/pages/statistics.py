@@ -18,8 +18,8 @@ from nekro_core.store import Dimension, LatencyMeasure, LatencyRow, Period, Stat
 _LOOK_S = 5.0
 """Seconds between two reads of a span that ends now."""
 _MANY = 500
-"""If more than this many rows are not counted yet, the page says so. This happens after an
-upgrade."""
+"""If more than this many messages and turns are not in the statistics yet, the page says so. This
+happens after an upgrade."""
 _ZONE = "local"
 _Value = Callable[[StatisticsRow], float]
 _CHARTS: MappingProxyType[str, Sequence[tuple[str, str, str, _Value]]] = MappingProxyType(

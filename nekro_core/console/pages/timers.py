@@ -72,7 +72,8 @@ async def timers_page(view: View) -> None:
 
 
 def draw_timer(view: View, row: TimerRow, refresh: Callable[[], Any]) -> None:
-    """Draw a timer with what an operator may do with it. ``refresh`` is called after a change."""
+    """Draw a timer, for an operator with buttons that change it. ``refresh`` is called after a
+    change."""
     area, actor, key = view.operator.timers, view.actor, row.timer_id
     with ui.element("article").classes("nc-card"):
         with ui.element("div").classes("nc-row"):

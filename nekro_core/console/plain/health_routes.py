@@ -17,8 +17,8 @@ def health_routes(monitor: BotMonitor) -> APIRouter:
 
     @router.get(ALIVE)
     async def alive() -> dict[str, Any]:
-        # This route checks nothing more: it runs in the event loop, so its answer shows that the
-        # loop is not blocked.
+        # The answer itself is the check. The route runs in the event loop, so an answer shows that
+        # the loop is not blocked.
         return {"alive": True}
 
     @router.get(READY)

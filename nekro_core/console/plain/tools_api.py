@@ -10,7 +10,10 @@ from fastapi import APIRouter, Request, Response
 from nekro_core.chat import ChatKey, ChatKeyError
 from nekro_core.console.plain.views import Json
 from nekro_core.operator.contract import OperatorHost
+from nekro_core.operator.errors import ProcessAway, RefusedElsewhere
 from nekro_core.operator.http_routes import WebApiError, read_json
+from nekro_core.store import StoreUnavailable
+from nekro_core.system.errors import NekroError
 from nekro_core.tools.content import AudioContent, Content, ImageContent, TextContent
 from nekro_core.tools.offer import ToolAnswer
 
@@ -40,6 +43,7 @@ def add_tools(router: APIRouter, operator: OperatorHost) -> None:
         key = _chat(chat)
         arguments = await read_json(request)
         answers: list[ToolAnswer] = []
+        unavailable: list[NekroError] = []
         async with anyio.create_task_group() as tasks:
 
             async def watch() -> None:
@@ -48,8 +52,15 @@ def add_tools(router: APIRouter, operator: OperatorHost) -> None:
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(watch)
-            answers.append(await operator.tools.call(key, name, arguments))
+            try:
+                answers.append(await operator.tools.call(key, name, arguments))
+            except (StoreUnavailable, ProcessAway, RefusedElsewhere) as error:
+                # Not raised here: the task group would put it into an ExceptionGroup, which `Route`
+                # does not answer.
+                unavailable.append(error)
             tasks.cancel_scope.cancel()
+        if unavailable:
+            raise unavailable[0]
         if not answers:
             return Response(status_code=_GONE)
         content = [_view(each) for each in answers[0].content]

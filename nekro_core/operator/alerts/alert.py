@@ -11,13 +11,15 @@ class AlertKind(StrEnum):
     ACCOUNT = "account"
     """An account is not connected."""
     KEY = "key"
-    """A model does not accept its key."""
+    """A provider refuses the key of a model."""
     BUDGET = "budget"
     """Most of a daily budget is used."""
     DISK = "disk"
     """Little space is free on the disk."""
     UNKNOWN = "unknown"
     """It is not known whether messages have arrived."""
+    GIVEN_UP = "given_up"
+    """Messages were given up because each of them ended several workers."""
     CRASH = "crash"
     """The bot has crashed several times."""
 
@@ -28,7 +30,9 @@ class ConditionState(StrEnum):
     WRONG = "wrong"
     FINE = "fine"
     UNKNOWN = "unknown"
-    """It is not known now. An alert stays as it is."""
+    """It is not known now. The alert about the subject stays as it is."""
+    GONE = "gone"
+    """The subject does not exist any more. The alert about it is removed, and nobody is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +62,12 @@ class Alert:
 
     Attributes:
         kind: What is wrong.
-        subject: With what.
+        subject: The thing that is wrong, for example an account or a model.
         facts: The values for the sentence that people read.
         since: When it was found, in seconds since 1970.
         over: When it was over; 0 if it is not.
-        told: The targets that know about it. After it is over: those that do not know this yet.
+        told: The names of the targets that were told that it began. Once it is over, only those of
+            them that were not yet told of the end.
     """
 
     kind: AlertKind

@@ -21,6 +21,9 @@ class AlertRows(Protocol):
     def alerts(self) -> Mapping[str, Alert]:
         """The alerts by key."""
 
+    async def load(self) -> None:
+        """Read the stored alerts. Raises `StoreError`."""
+
     async def put(self, alert: Alert) -> None:
         """Store an alert in the place of the one with the same key."""
 
@@ -41,8 +44,10 @@ class AlertBook:
         return self._alerts
 
     async def load(self) -> None:
-        """Read the alerts of an earlier process. Raises `StoreError`."""
-        for row in await self._rows.all(_KIND):
+        """Read the alerts that this or another process has stored. Raises `StoreError`."""
+        rows = await self._rows.all(_KIND)
+        self._alerts = {}
+        for row in rows:
             try:
                 alert = _decoded(row.data)
             except (ValueError, KeyError, TypeError) as error:

@@ -1,11 +1,13 @@
 """Finds what is wrong with accounts, keys, budgets, the disk and the outbox."""
 
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
 
+from nekro_core.agent.session.record_takes import GIVEN_UP
 from nekro_core.delivery.adapter import Adapter
 from nekro_core.delivery.platforms.contract import AccountState, SupportsAccounts
 from nekro_core.llm.breaker import BreakerState, CircuitBreaker
@@ -17,8 +19,8 @@ from nekro_core.operator.alerts.settings import AlertSettings
 from nekro_core.policy.quotas import QuotaSources, quota_of_bot
 from nekro_core.store.condition import StoreCondition
 
-UNKNOWN_WITHIN_S = 3600.0
-"""Messages with an unknown outcome count for this many seconds."""
+WITHIN_S = 3600.0
+"""For how many seconds an event counts in `LastHourCheck`."""
 _ENOUGH = 1.1
 """The alert of the disk is over when this many times the wanted space is free. Without a margin, it
 would begin and end with each file."""
@@ -68,7 +70,8 @@ class AccountCheck:
                     found.append(Condition(subject=subject, state=ConditionState.FINE))
                     continue
                 since = away[subject] = self._away.get(subject, now)
-                # After a restart, an account with an alert connects for a while.
+                # After a restart, this check does not know how long the account was away before. An
+                # alert that is there already stays until the account is online.
                 wrong = now - since >= minutes * 60
                 facts = {
                     "platform": platform,
@@ -89,14 +92,15 @@ class AccountCheck:
 
 
 class KeyCheck:
-    """Finds models that do not accept their key. ``breakers`` returns the breakers by the names of
-    the models."""
+    """Finds models whose key the provider refuses. ``breakers`` returns the breakers by the names
+    of the models."""
 
     def __init__(self, breakers: Callable[[], Mapping[str, CircuitBreaker]]) -> None:
         self._breakers = breakers
 
     async def check(self, _: Collection[str]) -> Sequence[Condition]:
-        """See `Check`. A new process knows that a key works when the model has answered."""
+        """See `Check`. A new process knows nothing about a key until the model has answered or has
+        refused the key."""
         found = []
         breakers = self._breakers()
         for name, breaker in breakers.items():
@@ -108,10 +112,10 @@ class KeyCheck:
 
 
 class BudgetCheck:
-    """Finds daily budgets of the bot, and of background work, of which most is used.
+    """Finds daily budgets that are mostly used: those of the bot and of background work.
 
     Args:
-        sources: Have the quota of the bot.
+        sources: Have the quota of the bot and what it used.
         background: The budget of background work.
         settings: Say which percentage.
     """
@@ -169,21 +173,51 @@ class DiskCheck:
         return [Condition(subject="data", state=_state(wrong=wrong), facts=facts)]
 
 
-class UnknownSendsCheck:
-    """Finds messages of which it is not known whether they have arrived."""
+class LastHourCheck:
+    """Finds that something has happened too often in the last hour.
+
+    Args:
+        subject: The subject of the condition.
+        count: Counts the events since a time, in seconds since 1970.
+        wanted: Returns how many events are too many; 0 if nothing is checked.
+        wall: Returns the current time, in seconds since 1970.
+    """
 
     def __init__(
-        self, condition: StoreCondition, settings: AlertSettings, wall: Callable[[], float]
+        self,
+        subject: str,
+        count: Callable[[float], Awaitable[int]],
+        wanted: Callable[[], int],
+        wall: Callable[[], float],
     ) -> None:
-        self._condition = condition
-        self._settings = settings
+        self._subject = subject
+        self._count = count
+        self._wanted = wanted
         self._wall = wall
 
     async def check(self, _: Collection[str]) -> Sequence[Condition]:
         """See `Check`. Raises `StoreError`."""
-        wanted = self._settings.unknown_sends
+        wanted = self._wanted()
         if not wanted:
             return []
-        number = await self._condition.unknown_since(self._wall() - UNKNOWN_WITHIN_S)
+        number = await self._count(self._wall() - WITHIN_S)
         facts = {"number": str(number)}
-        return [Condition(subject="outbox", state=_state(wrong=number >= wanted), facts=facts)]
+        state = _state(wrong=number >= wanted)
+        return [Condition(subject=self._subject, state=state, facts=facts)]
+
+
+def unknown_sends_check(
+    condition: StoreCondition, settings: AlertSettings, wall: Callable[[], float]
+) -> LastHourCheck:
+    """Return the check that finds messages of which it is not known whether they have arrived. A
+    message counts for an hour after it was requested."""
+    return LastHourCheck("outbox", condition.unknown_since, lambda: settings.unknown_sends, wall)
+
+
+def given_up_check(
+    condition: StoreCondition, settings: AlertSettings, wall: Callable[[], float]
+) -> LastHourCheck:
+    """Return the check that finds messages that were given up because each of them ended several
+    workers. A message counts for an hour after a person wrote it."""
+    count = partial(condition.failed_since, GIVEN_UP)
+    return LastHourCheck("messages", count, lambda: settings.given_up_messages, wall)

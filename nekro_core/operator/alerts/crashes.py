@@ -15,7 +15,8 @@ from nekro_core.store.pending import WaitingRepository
 from nekro_core.store.values import WaitingRow
 
 WITHIN_S = 900.0
-"""Only crashes of the last 15 minutes count. A bot that ran longer works."""
+"""Only crashes of the last 15 minutes count. A bot that has run longer without a crash counts as
+working."""
 _KIND = "process"
 _MOST = 20
 """Maximum number of crashes that are stored."""
@@ -28,24 +29,34 @@ class CrashCount:
         rows: Where the times of the crashes are stored.
         settings: Say how many crashes are an alert.
         wall: Returns the current time, in seconds since 1970.
+        process: The name of this process. Processes that share a database have different names.
     """
 
     def __init__(
-        self, rows: WaitingRepository, settings: AlertSettings, wall: Callable[[], float]
+        self,
+        rows: WaitingRepository,
+        settings: AlertSettings,
+        wall: Callable[[], float],
+        process: str = "bot",
     ) -> None:
         self._rows = rows
         self._settings = settings
         self._wall = wall
+        self._process = process
         self._crashes: list[float] = []
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, rows: WaitingRepository, settings: AlertSettings, wall: Callable[[], float]
+        cls,
+        rows: WaitingRepository,
+        settings: AlertSettings,
+        wall: Callable[[], float],
+        process: str = "bot",
     ) -> AsyncIterator[Self]:
         """Note that the bot runs, and at the end of the block that it ended properly, also after an
         error. Raises `StoreError`."""
-        crashes = cls(rows, settings, wall)
+        crashes = cls(rows, settings, wall, process)
         await crashes.begin()
         try:
             yield crashes
@@ -58,6 +69,8 @@ class CrashCount:
         Raises `StoreError`."""
         running = False
         for row in await self._rows.all(_KIND):
+            if row.name != self._process:
+                continue
             try:
                 data = json.loads(row.data)
                 running, crashes = bool(data["running"]), [*map(float, data["crashes"])]
@@ -88,4 +101,6 @@ class CrashCount:
     async def _store(self, *, running: bool) -> None:
         self._crashes = self._crashes[-_MOST:]
         data = json.dumps({"running": running, "crashes": self._crashes})
-        await self._rows.put(WaitingRow(kind=_KIND, name="bot", plugin="", chat_key="", data=data))
+        await self._rows.put(
+            WaitingRow(kind=_KIND, name=self._process, plugin="", chat_key="", data=data)
+        )

@@ -31,6 +31,9 @@ class AlertSettings(LiveSettings):
     off."""
     unknown_sends: int = Field(default=1, ge=0)
     """How many messages of one hour whose outcome is unknown are an alert. 0 switches it off."""
+    given_up_messages: int = Field(default=1, ge=0)
+    """How many messages of one hour that were given up, because each ended several workers, are an
+    alert. 0 switches it off."""
     crashes: int = Field(default=3, ge=0, le=20)
     """How many crashes within a quarter of an hour are an alert. 0 switches it off."""
     look_s: float = Field(default=60.0, ge=1)

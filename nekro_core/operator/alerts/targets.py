@@ -28,7 +28,10 @@ TIMESTAMP = "X-Nekro-Timestamp"
 def alert_text(alert: Alert, catalogue: Catalogue, language: str) -> str:
     """Return the sentence that people read about an alert or about its end."""
     key = f"alert.{alert.kind}_over" if alert.over else f"alert.{alert.kind}"
-    return catalogue.say(key, language, **alert.facts)
+    said = catalogue.say(key, language, **alert.facts)
+    if process := alert.facts.get("process"):
+        return catalogue.say("alert.of_process", language, process=process, text=said)
+    return said
 
 
 class AlertWords(Protocol):
@@ -45,8 +48,9 @@ class ChatTarget:
         chat_key: The chat.
         outbox: Sends the message.
         words: Writes it.
-        problem: Returns why nothing can be sent to the chat now; empty if something can. The outbox
-            would store a message for an account that is away, and drop it after some minutes.
+        problem: Returns why nothing can be sent to the chat now; empty if something can. It is
+            asked first, because the outbox would accept a message for an account that is away, and
+            drop it after some minutes. So the chat would count as told and would know nothing.
     """
 
     def __init__(
@@ -126,7 +130,8 @@ class WebhookTarget:
 
 class WebhookReach:
     """The policy for the webhook (`FetchPolicy`): the internet, and the operator's private hosts.
-    The name of a host may lead to another address than the operator thinks."""
+    The addresses of a host are checked, because its name may lead to another machine than the
+    operator thinks."""
 
     def __init__(self, private_hosts: Iterable[str]) -> None:
         self._allowed = {(each.host, each.port) for each in map(PrivateHost.parse, private_hosts)}

@@ -14,11 +14,12 @@ from nekro_core.operator.alerts.book import AlertRows
 from nekro_core.operator.alerts.settings import AlertSettings
 
 _TRIES = 20
-"""How often a target is told at each look about an alert that it does not take. Then the log says
-that it was not told."""
+"""Number of tries to tell a target about an alert, one at each look. If the last of them fails too,
+the log gets an error."""
 _SELDOM = 60
-"""After `_TRIES`, while something is still wrong, the target is tried only once in so many looks:
-its network may be away for hours. The end of an alert is then not tried any more."""
+"""After `_TRIES` failed tries, telling the target is tried only at every sixtieth look, because its
+network may be away for hours. If it was to be told that an alert is over, this is not tried any
+more."""
 _CHECK_S = 20.0
 """Maximum number of seconds of one check. The database may be slow, and the other checks wait."""
 
@@ -28,11 +29,12 @@ class AlertTarget(Protocol):
 
     @property
     def name(self) -> str:
-        """The name under which it is stored that this target was told."""
+        """The name of this target. Each stored alert has the names of the targets that were
+        told."""
 
     async def tell(self, alert: Alert) -> str:
-        """Tell about an alert or, if it is over, about its end. Returns why it could not be told;
-        empty if it was. Takes at most some seconds."""
+        """Tell about an alert or, if it is over, about its end. Returns why the target could not be
+        told; empty if it was told. Takes at most some seconds."""
 
 
 class AlertWatch:
@@ -45,6 +47,8 @@ class AlertWatch:
             have changed.
         settings: Say how often to look.
         wall: Returns the current time, in seconds since 1970.
+        leads: Returns whether this process tells the alerts now. If several processes share a
+            database, one does. The others only show them.
     """
 
     def __init__(
@@ -54,12 +58,15 @@ class AlertWatch:
         targets: Callable[[], Sequence[AlertTarget]],
         settings: AlertSettings,
         wall: Callable[[], float],
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         self._book = book
         self._checks = checks
         self._targets = targets
         self._settings = settings
         self._wall = wall
+        self._leads = leads
+        self._led = True
         self._tries: Counter[tuple[str, str, bool]] = Counter()
 
     @property
@@ -69,11 +76,12 @@ class AlertWatch:
         return tuple(sorted(found, key=lambda each: each.since))
 
     def counts(self) -> Mapping[str, int]:
-        """Return how many alerts of each kind are not over."""
-        return Counter(each.kind.value for each in self.present)
+        """Return how many alerts of each kind are not over. If several processes share a database,
+        only the one that tells the alerts counts them."""
+        return Counter(each.kind.value for each in self.present if self._leads())
 
     async def live(self) -> None:
-        """Look until cancelled."""
+        """Look again and again until cancelled, with a pause of `AlertSettings.look_s`."""
         while True:
             try:
                 await self.look()
@@ -82,7 +90,14 @@ class AlertWatch:
             await anyio.sleep(self._settings.look_s)
 
     async def look(self) -> None:
-        """Look once, and tell what has changed."""
+        """Look once, and tell what has changed. If another process tells the alerts, only read
+        them."""
+        leads = self._leads()
+        if not (leads and self._led):
+            await self._book.load()
+        self._led = leads
+        if not leads:
+            return
         for kind, check in self._checks.items():
             await self._look_at(kind, check)
         targets = {target.name: target for target in self._targets()}
@@ -103,11 +118,14 @@ class AlertWatch:
             return
         wrong = {each.subject: each for each in found if each.state is ConditionState.WRONG}
         unsure = {each.subject for each in found if each.state is ConditionState.UNKNOWN}
+        gone = {each.subject for each in found if each.state is ConditionState.GONE}
         for subject, condition in wrong.items():
             if subject not in alerts:
                 await self._begin(kind, condition)
         for subject, alert in alerts.items():
-            if subject not in wrong and subject not in unsure:
+            if subject in gone:
+                await self._book.remove(alert)
+            elif subject not in wrong and subject not in unsure:
                 logger.info("alert over: {}", alert.key)
                 await self._book.put(replace(alert, over=self._wall()))
 
@@ -115,14 +133,15 @@ class AlertWatch:
         alert = Alert(
             kind=kind, subject=condition.subject, facts=condition.facts, since=self._wall()
         )
-        # If the end of the last such alert has not been told yet, the targets know about it still.
+        # Some targets may not know yet that the earlier alert with this key is over. They know that
+        # something is wrong, so they are not told again.
         earlier = self._book.alerts.get(alert.key)
         logger.warning("alert: {} {}", alert.key, dict(condition.facts))
         await self._book.put(replace(alert, told=earlier.told if earlier else frozenset()))
 
     async def _tell(self, alert: Alert, targets: Mapping[str, AlertTarget]) -> None:
-        """Tell the targets that do not know yet. Each of them is stored at once, so that it is not
-        told again after a restart."""
+        """Tell the targets that do not know yet. Each target that was told is stored at once, so
+        that it is not told again after a restart."""
         for name in sorted(alert.told if alert.over else targets.keys() - alert.told):
             target = targets.get(name)
             if target is not None and not await self._told(target, alert):
@@ -136,7 +155,8 @@ class AlertWatch:
                 del self._tries[tried]
 
     async def _told(self, target: AlertTarget, alert: Alert) -> bool:
-        """Tell one target. Returns False if it must be tried again."""
+        """Tell one target. Returns True if it was told or was given up, and False if it must be
+        tried again at a later look."""
         tried = (target.name, alert.key, bool(alert.over))
         beyond = self._tries[tried] - _TRIES
         if beyond >= 0 and (beyond + 1) % _SELDOM:

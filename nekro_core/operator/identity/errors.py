@@ -18,7 +18,7 @@ from nekro_core.system.errors import NekroError
 
 
 class IdentityError(NekroError):
-    """The base class of the errors of this room."""
+    """The base class of the errors of operations on the people of the console."""
 
 
 class InvalidName(IdentityError):

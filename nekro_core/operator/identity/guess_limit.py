@@ -85,7 +85,7 @@ class GuessLimit:
 
 
 def rate_limit_key(address: str) -> str:
-    """Return the key under which an address's wrong tokens are counted. For IPv6 it is the /64
+    """Return the key under which the tries of an address are counted. For IPv6 it is the /64
     network of the address, because one customer owns the whole network. Returns an empty text if
     ``address`` is not an IP address; a proxy may send any text."""
     try:

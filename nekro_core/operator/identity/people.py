@@ -26,7 +26,8 @@ MAX_NAME = 40
 INVITATION_S = 3 * 86_400.0
 """Seconds for which an invitation works."""
 FIRST_OWNER = "owner"
-"""The name of the person who opens the first link. The person can change it."""
+"""The name of the owner who is added if there is none when somebody opens a login link for the
+owner. The person can change it."""
 _SECRET_BYTES = 32
 
 
@@ -155,13 +156,15 @@ class PeopleDirectory:
         return changed
 
     async def rename(self, person: ConsolePerson, name: str) -> str:
-        """Change a person's name. Returns the name in its stored form. Raises `InvalidName` and
-        `NameTaken`."""
+        """Change a person's name. Returns the name in its stored form. Raises `InvalidName`,
+        `NameTaken` and `UnknownPerson`."""
         valid = valid_name(name)
         try:
-            await self._people.rename(person.person_id, valid, name_key(valid))
+            renamed = await self._people.rename(person.person_id, valid, name_key(valid))
         except UniqueConflict as error:
             raise NameTaken(str(error)) from None
+        if not renamed:
+            raise UnknownPerson(f"there is no person {person.name!r} any more")
         return valid
 
     async def change_role(self, person: ConsolePerson, role: AccessRole) -> None:

@@ -16,10 +16,10 @@ from nekro_core.operator.transfer.lines import write_line
 from nekro_core.operator.transfer.report import TransferReport
 
 _MESSAGES = 1000
-"""How many messages one answer has: about 1 MB."""
+"""Maximum number of messages in one part of an export: about 1 MB."""
 MAX_CHARS = 500_000
-"""How many characters of lines a request should have. A request may have 4 MiB, and a character
-takes up to 6 bytes in JSON. A line alone may be longer."""
+"""Maximum number of characters of the lines that a caller should put into one request. A request
+may have 4 MiB, and a character takes up to 6 bytes in JSON. A longer line is sent alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +99,9 @@ class Transfer(Area):
             lines: The JSON lines. They are not written into the audit log.
             first_line: The number of the first line in the file. Lines that are left out are named
                 by their number.
-            made: When the export was made, if an earlier part of the file has said it.
-            check_only: Whether nothing is stored, and only said what would be.
+            made: When the export was made, in seconds since 1970. If a file is sent in several
+                calls, an earlier part has said it; 0 if none has.
+            check_only: Whether to store nothing and only report what would be stored.
         """
         importer = Importer(
             self._sources,

@@ -53,7 +53,7 @@ class Exporter:
         self._sources = sources
 
     async def lines(self) -> AsyncIterator[ExportLine]:
-        """Return all lines but messages."""
+        """Yield all lines except those of messages."""
         yield ExportHead(version=VERSION, made=self._sources.wall(), by=f"nekro-core {__version__}")
         for info in await self._sources.settings.infos():
             if info.is_set and may_leave(info):
@@ -99,8 +99,9 @@ class Exporter:
                 )
 
     async def messages(self, after: int, limit: int) -> tuple[list[ExportLine], int]:
-        """Return lines with the messages that follow number ``after``, and the number of the last
-        of them; 0 if there are no more."""
+        """Return at most ``limit`` lines of messages, beginning after the message with the number
+        ``after``. Also return the number of the last of these messages, with which the next call
+        goes on; 0 if there are no more messages."""
         rows = await self._sources.store.transfer.messages(after, limit)
         lines: list[ExportLine] = [message_line(record, unique_id) for record, unique_id in rows]
         return lines, rows[-1][0].seq if len(rows) == limit else 0

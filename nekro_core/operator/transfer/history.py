@@ -26,8 +26,8 @@ class HistoryImporter:
     """Adds messages at the end of the history of chats. No bot may use the store meanwhile.
 
     The history of a chat is in the order in which its messages were stored. So a message is added
-    only if the chat has no newer one, except those of this import: it would be shown as the newest
-    message, and the bot would read an old question as a new one.
+    only if the chat has no newer message, apart from messages of this import. Otherwise an old
+    message would be shown as the newest one, and the bot would read an old question as a new one.
     """
 
     def __init__(self, store: Store, scope: MemoryScope) -> None:
@@ -36,8 +36,8 @@ class HistoryImporter:
         self._ends: dict[ChatKey, int] = {}
 
     async def take(self, line: ExportedMessage, *, write: bool) -> bool:
-        """Add a message; without ``write`` only check it. Returns False if it is there already.
-        Raises `LineRefused`."""
+        """Add a message; without ``write`` only check whether it can be added. Returns False if the
+        chat has it already. Raises `LineRefused`."""
         record = _record_of(line)
         key = record.chat_key
         known = await self._known(record, line.id)
@@ -60,7 +60,7 @@ class HistoryImporter:
         return True
 
     async def _known(self, record: Record, unique_id: str) -> Record | None:
-        """Return the stored record that is the same message."""
+        """Return the stored record of the same message; None if there is none."""
         if unique_id:
             return await self._store.transfer.message_numbered_by(
                 record.chat_key.instance, unique_id

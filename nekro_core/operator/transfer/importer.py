@@ -1,6 +1,6 @@
 """Imports the lines of an export.
 
-Nothing that is here is overwritten by something else, except a persona by a newer version. So the
+An import overwrites nothing that this bot has already, except a persona by a newer version. So the
 same file may be imported again: after an import that was interrupted, the second one adds the rest.
 """
 
@@ -40,11 +40,11 @@ from nekro_core.system.errors import NekroError
 
 _MAX_NAME = 500
 _BOT = "import"
-"""Who saves an imported persona, in its versions."""
+"""An imported persona gets a new version. This name says there who saved the version."""
 
 
 class LineDiffers(NekroError):
-    """A line would overwrite something that is here. The text says what."""
+    """A line would overwrite something that this bot has. The text says what."""
 
 
 class Importer:
@@ -78,7 +78,7 @@ class Importer:
 
     async def take(self, number: int, text: str) -> None:
         """Import a line; ``number`` is its number in the file. Raises `StoreError` if nothing more
-        can be stored; the lines before are."""
+        can be stored; the lines before this one stay stored."""
         try:
             line = read_line(text)
         except LineRefused as error:
@@ -101,7 +101,8 @@ class Importer:
             counts.existed += not added
 
     async def _add(self, line: ExportLine, number: int) -> bool:
-        """Store a line. Returns False if it was here. Raises `LineDiffers` and `NekroError`."""
+        """Store a line. Returns False if this bot has its content already. Raises `LineDiffers` and
+        `NekroError`."""
         match line:
             case ExportHead():
                 self.report.made = line.made

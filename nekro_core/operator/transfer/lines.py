@@ -76,7 +76,7 @@ class ExportedChat(_Line, frozen=True, kw_only=True, tag="chat"):
 
 
 class ExportedPerson(_Line, frozen=True, kw_only=True, tag="person"):
-    """A person whom the bot knows under an instance."""
+    """A person whom the bot knows from the chats of an instance."""
 
     instance: str
     user_id: str
@@ -97,8 +97,8 @@ class ExportedNote(_Line, frozen=True, kw_only=True, tag="note"):
 
 
 class ExportedMessage(_Line, frozen=True, kw_only=True, tag="message"):
-    """A line of a chat's history. ``id`` tells it from all other messages of the instance; without
-    it, chat, time, author and content do."""
+    """A line of a chat's history. ``id`` distinguishes it from all other messages of the instance.
+    A line without ``id`` is recognized by its chat, time, author and content."""
 
     chat_key: str
     time: float

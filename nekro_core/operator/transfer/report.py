@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 _SHOWN = 50
-"""How many sentences an answer has."""
+"""Maximum number of sentences in one report."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,5 +1,6 @@
-"""Everybody can use the pages before the login in a real browser: on a wide screen and on a
-telephone, in light and in dark colours. ``SCREENSHOTS=folder`` saves a picture of each page."""
+"""The pages that are shown before the login are accessible in a real browser: on a wide screen and
+on a telephone, in light and in dark colours. ``SCREENSHOTS=folder`` saves a picture of each
+page."""
 
 import os
 from collections.abc import AsyncIterator
@@ -80,7 +81,7 @@ async def assert_usable(page: Page, name: str) -> None:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("language", ["en", "zh", "ja"])
-async def test_everybody_can_use_the_pages_before_the_login(
+async def test_the_pages_that_are_shown_before_the_login_are_accessible(
     site: Site, browser: Browser, language: str, width: int, theme: str
 ) -> None:
     context = await browser.new_context(

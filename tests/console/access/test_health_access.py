@@ -74,7 +74,7 @@ async def test_a_request_that_a_proxy_passes_on_is_not_of_this_machine(
         ({"Origin": "https://evil.example"}, {}, 403),
     ],
 )
-async def test_other_requests_need_a_token(
+async def test_requests_that_may_come_from_another_machine_need_a_token(
     tmp_path: Path, headers: Mapping[str, str], settings: Mapping[str, object], status: int
 ) -> None:
     async with web(tmp_path, monitor=Monitor(), **settings) as chat:
@@ -94,7 +94,7 @@ async def test_a_token_with_the_scope_reads_from_everywhere(tmp_path: Path) -> N
         assert (await chat.client.get("/metrics")).status_code == 200
 
 
-async def test_anyone_reads_if_the_operator_says_so_while_the_bot_runs(tmp_path: Path) -> None:
+async def test_an_operator_can_let_anyone_read_while_the_bot_runs(tmp_path: Path) -> None:
     monitor = Monitor()
     async with web(tmp_path, monitor=monitor) as chat:
         through = {"X-Forwarded-For": "203.0.113.7"}

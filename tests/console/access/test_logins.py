@@ -151,7 +151,7 @@ async def test_after_wrong_passwords_only_the_tried_name_must_wait(chat: Web) ->
         assert (await log_in(browser, "lin")).status_code == 200
 
 
-async def test_an_invitation_ends_after_three_days_and_with_a_newer_one(chat: Web) -> None:
+async def test_an_invitation_ends_after_three_days_or_when_a_newer_one_is_made(chat: Web) -> None:
     people = chat.site.identity.people
     await people.owner()
     person, first = await people.invite("lin", AccessRole.VIEWER)
@@ -169,7 +169,7 @@ async def test_an_invitation_ends_after_three_days_and_with_a_newer_one(chat: We
     ("language", "words"),
     [("en", "Enter your name"), ("zh-CN", "请输入名字和密码"), ("ja", "名前とパスワード")],
 )
-async def test_the_login_page_speaks_the_browsers_language(
+async def test_the_login_page_is_written_in_the_browsers_language(
     table: Web, language: str, words: str
 ) -> None:
     async with table.stranger(**{"Accept-Language": language}) as browser:

@@ -179,7 +179,7 @@ async def test_a_body_that_does_not_arrive_is_refused(
             assert b" 413 " in await stream.receive()
 
 
-async def test_an_answer_may_take_longer_than_a_body(
+async def test_the_time_limit_of_a_body_does_not_limit_its_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nekro_core.console.access.body_limit.BODY_S", 0.3)

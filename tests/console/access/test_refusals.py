@@ -64,7 +64,7 @@ class TestTheToken:
             chat.clock.now += FAILURE_WINDOW_S + 1
             assert (await stranger.get("/api/v1/rooms")).status_code == 401
 
-    async def test_the_token_is_made_once_and_only_its_owner_can_read_it(
+    async def test_the_token_is_made_once_and_other_users_of_the_machine_cannot_read_its_file(
         self, tmp_path: Path
     ) -> None:
         async with web(tmp_path) as first:
@@ -218,7 +218,7 @@ def one_address(number: int) -> str:
 
 
 @given(some.lists(some.tuples(some.integers(0, 2), some.floats(0, 30))))
-def test_an_address_waits_for_its_own_failures_and_the_shared_limit(
+def test_an_address_waits_after_many_failures_of_its_own_or_of_all_together(
     steps: list[tuple[int, float]],
 ) -> None:
     clock = Clock()

@@ -174,7 +174,8 @@ def test_the_number_of_remembered_addresses_is_bounded() -> None:
     for number in range(3 * MAX_ADDRESSES):
         attempts.failed(f"198.51.{number // 250}.{number % 250}")
     assert len(attempts) == MAX_ADDRESSES
-    # this address waits for the limit that all addresses share
+    # This address has not failed yet. It must wait because all addresses together have failed
+    # too often.
     assert attempts.wait_s("203.0.113.1") == FAILURE_WINDOW_S
     clock.now += FAILURE_WINDOW_S
     assert attempts.wait_s("203.0.113.1") == 0

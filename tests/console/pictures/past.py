@@ -18,8 +18,8 @@ _HOURS = (0.1, 0.1, 0, 0, 0, 0, 0.3, 1, 2, 2, 2, 2, 3, 3, 2, 2, 2, 3, 4, 5, 6, 5
 """How much people write in each hour of the day."""
 _STOPS = ("finished",) * 40 + ("limit_steps", "model_unreachable", "stopped")
 SHOWN_HOUR = 17
-"""The screenshots of the console always show this hour of the day. The bot's time zone is chosen
-so."""
+"""The screenshots of the console always show this hour of the day. The bot gets a time zone in
+which it is this hour now."""
 _UNTIL_TODAY_S = 3 * 3600.0
 """This module writes no messages of the last three hours. bot.py later adds conversations of this
 time."""

@@ -1,4 +1,4 @@
-"""Each check finds what is wrong, when it is wrong for long enough, and when it is over."""
+"""Each check finds what is wrong, some only after a time, and finds when it is over."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from nekro_core.operator.alerts.checks import (
     BudgetCheck,
     DiskCheck,
     KeyCheck,
-    UnknownSendsCheck,
+    unknown_sends_check,
 )
 from nekro_core.operator.alerts.crashes import WITHIN_S, CrashCount
 from nekro_core.operator.alerts.settings import AlertSettings
@@ -60,7 +60,7 @@ async def states(check: Check, open_subjects: Collection[str] = ()) -> dict[str,
     return {each.subject: each.state.value for each in await check(open_subjects)}
 
 
-async def test_an_account_is_away_only_after_some_minutes() -> None:
+async def test_an_offline_account_counts_as_wrong_only_after_ten_minutes() -> None:
     clock, accounts = Clock(), Accounts([AccountMonitor("4711"), AccountMonitor("0815")])
     adapter: Any = ManagedAdapter(accounts)
     check = AccountCheck(lambda: {"telegram": adapter}, dict, AlertSettings(), clock).check
@@ -88,7 +88,7 @@ async def test_an_account_is_away_only_after_some_minutes() -> None:
     assert first.state is AccountState.OFFLINE
 
 
-async def test_an_account_of_an_adapter_that_does_not_run_is_neither_back_nor_away() -> None:
+async def test_while_an_adapter_does_not_start_the_state_of_its_account_is_unknown() -> None:
     problems = {"telegram": "it did not start within 20 s"}
     check = AccountCheck(dict, lambda: problems, AlertSettings(), Clock()).check
     assert await states(check, {"telegram:4711"}) == {"telegram:4711": "unknown"}
@@ -96,7 +96,7 @@ async def test_an_account_of_an_adapter_that_does_not_run_is_neither_back_nor_aw
     assert await states(check, {"telegram:4711"}) == {}
 
 
-async def test_a_key_is_dead_until_the_model_has_answered() -> None:
+async def test_a_refused_key_counts_as_wrong_until_the_model_has_answered() -> None:
     clock = Clock()
     breaker = CircuitBreaker(RoleSettings(), clock)
     check = KeyCheck(lambda: {"default": breaker}).check
@@ -113,7 +113,7 @@ async def test_a_key_is_dead_until_the_model_has_answered() -> None:
     assert await states(check) == {"default": "fine"}
 
 
-async def test_a_model_that_fails_for_another_reason_has_no_dead_key() -> None:
+async def test_a_failure_for_another_reason_says_nothing_about_the_key() -> None:
     breaker = CircuitBreaker(RoleSettings(), Clock())
     passage = breaker.enter()
     assert passage is not None
@@ -121,7 +121,9 @@ async def test_a_model_that_fails_for_another_reason_has_no_dead_key() -> None:
     assert await states(KeyCheck(lambda: {"default": breaker}).check) == {"default": "unknown"}
 
 
-async def test_a_full_disk_is_found_and_needs_some_more_space_to_be_over(tmp_path: Path) -> None:
+async def test_the_alert_of_a_full_disk_is_over_only_with_more_than_the_wanted_space(
+    tmp_path: Path,
+) -> None:
     (found,) = await DiskCheck(tmp_path, AlertSettings(disk_free_mb=1)).check(())
     free = float(found.facts["free"])
     assert found.state is ConditionState.FINE
@@ -135,7 +137,7 @@ async def test_a_full_disk_is_found_and_needs_some_more_space_to_be_over(tmp_pat
 async def test_messages_with_an_unknown_outcome_count_for_an_hour(tmp_path: Path) -> None:
     clock = Clock()
     async with Store.open(f"sqlite://{tmp_path}/nekro.sqlite3", clock=clock) as store:
-        check = UnknownSendsCheck(store.condition, AlertSettings(), clock).check
+        check = unknown_sends_check(store.condition, AlertSettings(), clock).check
         assert await states(check) == {"outbox": "fine"}
         await add_unknown(store, clock.now)
         (found,) = await check(())
@@ -172,7 +174,7 @@ class Sources:
     policies: Any = None
 
 
-async def test_a_budget_is_an_alert_when_four_fifths_are_used(tmp_path: Path) -> None:
+async def test_a_budget_counts_as_wrong_when_four_fifths_of_it_are_used(tmp_path: Path) -> None:
     clock = Clock()
     async with Store.open(f"sqlite://{tmp_path}/nekro.sqlite3", clock=clock) as store:
         agent = AgentSettings.model_validate({"turn": {"tokens_a_day": 2000, "turns_a_day": 9}})
@@ -207,7 +209,7 @@ async def test_a_budget_is_an_alert_when_four_fifths_are_used(tmp_path: Path) ->
         assert await states(check) == fine
 
 
-async def test_without_budgets_nothing_is_an_alert(tmp_path: Path) -> None:
+async def test_without_budgets_there_is_no_alert(tmp_path: Path) -> None:
     clock = Clock()
     async with Store.open(f"sqlite://{tmp_path}/nekro.sqlite3", clock=clock) as store:
         background = RoleBudget(RoleSettings(), store.model_uses, clock)

@@ -38,7 +38,7 @@ class Told:
 
 
 class Disk:
-    """A disk. The test says how it is."""
+    """A check of a disk. Its result is what the test sets."""
 
     def __init__(self) -> None:
         self.state = ConditionState.FINE
@@ -89,7 +89,9 @@ WRONG, FINE, UNKNOWN = ConditionState.WRONG, ConditionState.FINE, ConditionState
 OVER = "Over: there is enough free space on the disk of the data folder again."
 
 
-async def test_something_wrong_is_told_once_and_its_end_once(operators: Operators) -> None:
+async def test_operators_are_told_once_that_something_is_wrong_and_once_that_it_is_over(
+    operators: Operators,
+) -> None:
     assert await operators.look(FINE) == []
     for _ in range(3):
         assert await operators.look(WRONG) == [DISK]
@@ -100,7 +102,7 @@ async def test_something_wrong_is_told_once_and_its_end_once(operators: Operator
     assert await operators.look(WRONG) == [DISK, OVER, DISK]
 
 
-async def test_a_restart_neither_repeats_nor_forgets(operators: Operators) -> None:
+async def test_a_restart_neither_repeats_nor_forgets_an_alert(operators: Operators) -> None:
     await operators.look(WRONG)
     await operators.start()
     assert await operators.look(WRONG) == [DISK]
@@ -110,7 +112,7 @@ async def test_a_restart_neither_repeats_nor_forgets(operators: Operators) -> No
     assert await operators.look(FINE) == [DISK, OVER]
 
 
-async def test_what_is_not_known_changes_nothing(operators: Operators) -> None:
+async def test_a_check_that_fails_or_has_no_result_changes_no_alert(operators: Operators) -> None:
     assert await operators.look(UNKNOWN) == []
     await operators.look(WRONG)
     assert await operators.look(UNKNOWN) == [DISK]
@@ -120,7 +122,7 @@ async def test_what_is_not_known_changes_nothing(operators: Operators) -> None:
     assert await operators.look(FINE) == [DISK, OVER]
 
 
-async def test_a_target_that_takes_nothing_is_told_later_and_delays_no_other(
+async def test_a_target_that_refuses_an_alert_is_told_later_and_delays_no_other(
     operators: Operators,
 ) -> None:
     silent = Told("silent")
@@ -146,7 +148,7 @@ async def test_an_alert_that_was_over_before_a_target_could_be_told_is_not_told_
     assert silent.said == []
 
 
-async def test_a_target_that_does_not_answer_is_tried_seldom_then_and_told_at_last(
+async def test_a_target_that_does_not_answer_is_tried_less_often_and_told_as_soon_as_it_answers(
     operators: Operators,
 ) -> None:
     operators.targets[0].problem = "no answer"
@@ -164,7 +166,7 @@ async def test_a_target_that_does_not_answer_is_tried_seldom_then_and_told_at_la
     assert operators.targets[0].said == [DISK], "something is still wrong"
 
 
-async def test_the_end_of_an_alert_is_given_up_if_the_target_does_not_answer(
+async def test_a_target_that_does_not_answer_for_long_is_never_told_that_an_alert_is_over(
     operators: Operators,
 ) -> None:
     await operators.look(WRONG)
@@ -176,7 +178,7 @@ async def test_the_end_of_an_alert_is_given_up_if_the_target_does_not_answer(
         assert await operators.look(FINE) == [DISK]
 
 
-async def test_an_alert_that_begins_again_before_its_end_was_told_is_not_told_twice(
+async def test_an_alert_that_begins_again_before_a_target_heard_of_its_end_is_not_told_twice(
     operators: Operators,
 ) -> None:
     told = operators.targets[0]
@@ -187,7 +189,7 @@ async def test_an_alert_that_begins_again_before_its_end_was_told_is_not_told_tw
     assert await operators.look(WRONG) == [DISK]
 
 
-async def test_a_target_that_the_operator_removed_keeps_no_alert_stored(
+async def test_no_alert_stays_stored_for_a_target_that_the_operator_removed(
     operators: Operators,
 ) -> None:
     await operators.look(WRONG)
@@ -254,7 +256,7 @@ async def test_a_webhook_gets_signed_json_from_an_address_that_the_operator_allo
         (True, 307, "http://127.0.0.1:9/other", "redirects"),
     ],
 )
-async def test_a_webhook_that_cannot_be_told_says_why(
+async def test_the_reason_why_a_webhook_was_not_told_is_returned(
     operators: Operators, allowed: bool, status: int, location: str, problem: str
 ) -> None:
     async with WebhookReceiver() as receiver, Fetcher(MediaSettings()) as fetcher:
