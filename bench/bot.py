@@ -14,12 +14,12 @@ import httpx
 from bench.bare_bot import bare, resident_mib
 from bench.bot_answers import figures_of_answers
 from bench.figure import Figure, percentiles
+from bench.turn_load import DEBOUNCE_S, TOKEN, bot_settings
 from tests.e2e.bot_process import BotProcess, running_bot
 from tests.e2e.read_database import StoreLook
 from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.scripted_model import Answer, Asked, ScriptedModelServer
 
-DEBOUNCE_S = 0.05
 ROUNDS = 100
 FIRST_TURNS = 15
 FLOOD = 2000
@@ -27,7 +27,6 @@ CHATS = 1000
 PAGE_S = 4.0
 """Seconds after the start at which the memory is measured. By then the background work of the start
 has ended."""
-TOKEN = "bench-token"
 
 
 class TimedModel:
@@ -74,40 +73,31 @@ async def _bot(
     folder: Path, bare_start: float, echo_ms: list[float], bare_rate: float, bare_mib: float
 ) -> list[Figure]:
     mind = TimedModel()
-    async with ScriptedModelServer(mind) as model:
-        settings = {
-            "NEKRO_LLM__BASE_URL": model.base_url,
-            "NEKRO_LLM__MODEL": "scripted",
-            "NEKRO_TRIGGER__DEBOUNCE_S": str(DEBOUNCE_S),
-            "NEKRO_TRIGGER__BURST_TURNS": "0",
-            "NEKRO_TRIGGER__HOUR_TURNS": "0",
-            # The bot sends the same text a hundred times to one chat: more than the default allows.
-            "NEKRO_DELIVERY__SENDS_PER_WINDOW": "100000",
-            "ONEBOT_ACCESS_TOKEN": TOKEN,
-            "LOG_LEVEL": "WARNING",
-        }
-        async with running_bot(folder, **settings) as bot:
-            assert bot.process is not None
-            await anyio.sleep(PAGE_S)
-            idle_mib = resident_mib(bot.process.pid)
-            async with OneBotPeer("20002", TOKEN, bot.onebot_url) as peer:
-                await peer.wait_connected()
-                to_prompt, to_wire = await _rounds(peer, mind, [30003] * (ROUNDS + 1))
-                first_prompt, first_wire = await _rounds(
-                    peer, mind, [30100 + number for number in range(FIRST_TURNS)]
-                )
-                rate = await _flood(bot, peer)
-                for group in range(CHATS):
-                    await peer.say_in_group(50000 + group, 10001, "hello")
-                await _stored(bot, ROUNDS + 1 + FIRST_TURNS + FLOOD + CHATS)
-                full_mib = resident_mib(bot.process.pid)
-            first_page_s = await _open_first_page(bot)
-            opened_mib = resident_mib(bot.process.pid)
-            started = [bot.started_in]
-            for _ in range(4):
-                await bot.stop()
-                await bot.start()
-                started.append(bot.started_in)
+    async with (
+        ScriptedModelServer(mind) as model,
+        running_bot(folder, **bot_settings(model.base_url)) as bot,
+    ):
+        assert bot.process is not None
+        await anyio.sleep(PAGE_S)
+        idle_mib = resident_mib(bot.process.pid)
+        async with OneBotPeer("20002", TOKEN, bot.onebot_url) as peer:
+            await peer.wait_connected()
+            to_prompt, to_wire = await _rounds(peer, mind, [30003] * (ROUNDS + 1))
+            first_prompt, first_wire = await _rounds(
+                peer, mind, [30100 + number for number in range(FIRST_TURNS)]
+            )
+            rate = await _flood(bot, peer)
+            for group in range(CHATS):
+                await peer.say_in_group(50000 + group, 10001, "hello")
+            await _stored(bot, ROUNDS + 1 + FIRST_TURNS + FLOOD + CHATS)
+            full_mib = resident_mib(bot.process.pid)
+        first_page_s = await _open_first_page(bot)
+        opened_mib = resident_mib(bot.process.pid)
+        started = [bot.started_in]
+        for _ in range(4):
+            await bot.stop()
+            await bot.start()
+            started.append(bot.started_in)
     echo = percentiles(echo_ms)[0]
     return [
         Figure.of("message in -> prompt sent", "ms", to_prompt, echo, "bare echo", 5.0),

@@ -4,10 +4,15 @@ The speed of a machine changes from minute to minute. So both commits are measur
 round, and the medians of the rounds are printed side by side. The older code is checked out from
 git and uses the packages that are installed here. A figure counts as worse if two things are true:
 its median is worse by more than ``--noise``, and even the best round of this code was worse than
-the worst round of the older code::
+the worst round of the older code. Both codes are compiled before, as an installed one is::
 
     make compare BASE=e6237b0 ARGS="--rounds 3 bot store"
     make compare BASE=402f53e ARGS="--database postgres bot"
+
+``--now NAME=VALUE`` sets an environment variable for this code only. With it, what this code does
+and the older code does not can be switched off::
+
+    make compare ARGS="--now NEKRO_MEMORY__SUMMARIES=false --now NEKRO_MEMORY__NOTES=false bot"
 
 Commits before 402f53e cannot measure the bot on PostgreSQL: their bench reads SQLite's file.
 """
@@ -31,6 +36,7 @@ from tests.e2e.upgrade import ROOT, old_code
 from tests.peers.postgres import PostgresServer
 
 _END = re.compile(r"^\d+ figures, \d+ short", re.MULTILINE)
+_NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
 _NUMBER = re.compile(r"-?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 Samples = Mapping[str, Sequence[float]]
@@ -105,17 +111,23 @@ async def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--noise", type=float, default=0.1, help="share of the older figure")
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
+    parser.add_argument("--now", action="append", default=[], metavar="NAME=VALUE")
     options = parser.parse_intermixed_args()
+    only_now = dict(each.partition("=")[::2] for each in options.now)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         places = {"before": old_code(options.base, folder / "old"), "now": ROOT}
+        for place in places.values():
+            _compile(place)
         server = stack.enter_context(PostgresServer()) if options.database == "postgres" else None
         found: dict[str, dict[str, list[float]]] = {each: defaultdict(list) for each in places}
         units: dict[str, str] = {}
         for number in range(options.rounds):
             for which, place in places.items():
                 url = await server.empty_database() if server else ""
-                for name, unit, p50, p99 in read_table(_measure(place, options.rooms, url)):
+                settings = only_now if which == "now" else {}
+                table = _measure(place, options.rooms, settings, url)
+                for name, unit, p50, p99 in read_table(table):
                     units[name] = units[f"{name}, p99"] = unit
                     found[which][name].append(p50)
                     if p99 is not None:
@@ -131,8 +143,19 @@ async def main() -> int:
     return 1 if worse else 0
 
 
-def _measure(place: Path, rooms: Sequence[str], database_url: str) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(place)}
+def _compile(place: Path) -> None:
+    """Write the bytecode of all modules. Otherwise a bot would compile them at each start, if
+    Python may not write bytecode or the checkout is new."""
+    environment = {name: os.environ[name] for name in os.environ if name != _NO_BYTECODE}
+    parts = ("nekro_core", "adapters", "plugins", "tests", "bench")
+    command = [sys.executable, "-m", "compileall", "-q", *parts]
+    subprocess.run(command, cwd=place, env=environment, stdout=subprocess.DEVNULL, check=False)
+
+
+def _measure(
+    place: Path, rooms: Sequence[str], settings: Mapping[str, str], database_url: str
+) -> str:
+    environment = {**os.environ, **settings, "PYTHONPATH": str(place)}
     if database_url:
         environment["NEKRO_DATABASE_URL"] = database_url
     ran = subprocess.run(

@@ -16,8 +16,8 @@ from bench.console_bot import CHAT, logged_in_browser, measured_bot, open_until
 from bench.figure import Figure, p50_and_p95
 from nekro_core.console.pages import PAGES
 from nekro_core.console.view import ROOT
-from tests.console.process import free_port
 from tests.e2e.bot_process import ROOT as REPOSITORY
+from tests.peers.ports import free_port
 
 _OPENED, _FEW = 20, 5
 _BETWEEN_S = 0.3

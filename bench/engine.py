@@ -1,4 +1,4 @@
-"""Finds or starts a Docker engine, and measures how long its own client takes to run an empty
+"""Finds or starts a Docker engine, and measures how long Docker's own client takes to run an empty
 program. Other figures are compared with this time."""
 
 import subprocess
@@ -21,12 +21,12 @@ _TIMES = 10
 
 
 def docker_run(host: str) -> Figure:
-    """Run one program in a new container."""
+    """Measure how long it takes to run an empty program in a new container."""
     return _timed(host, "docker run --rm", "run", "--rm", "--network=none", _IMAGE)
 
 
 def docker_exec(host: str) -> Figure:
-    """Run one program in an existing container."""
+    """Measure how long it takes to run an empty program in an existing container."""
     options = ("--detach", "--rm", "--network=none", _IMAGE, "sleep", "600")
     container = _docker(host, "run", *options)
     try:

@@ -46,7 +46,8 @@ async def of_boxes(
     long_rest_s: float,
 ) -> list[Figure]:
     """Measure how much memory boxes use that have run code, and how soon they run code again: one
-    second after their first run, and then after a rest of ``long_rest_s`` plus two seconds."""
+    second after their first run, and then after a rest of ``long_rest_s`` plus two seconds.
+    ``fork`` is the baseline of these times: its name and its milliseconds."""
     boxes = [await backend.create(BoxSpec()) for _ in range(BOXES)]
     for box in boxes:
         await first_call(box, functions)

@@ -22,6 +22,7 @@ from nekro_core.agent.prompt.lines import LINE_FORMS
 from nekro_core.agent.prompt.prompt import PromptView, build_prompt
 from nekro_core.agent.prompt.system_prompt import native_system_prompt, system_prompt
 from nekro_core.agent.prompt.window import HistoryWindows
+from nekro_core.agent.prompt.written_window import WrittenWindows
 from nekro_core.agent.settings import PromptSettings
 from nekro_core.agent.turn.history_window import in_window
 from nekro_core.chat import Author, ChatKey, Record, Sender, Text, decode_segments, plain_text
@@ -111,8 +112,8 @@ def _functions(tools: ToolSet) -> Iterator[Figure]:
 
 
 def _history_share(name: str, records: Sequence[Record]) -> Figure:
-    """Return the tokens of a history in the present form, in percent of the tokens in the first
-    form."""
+    """Return the tokens of a history in the present form, in percent of its tokens in the form that
+    was in use until November 2026."""
     asked = {records[-1].seq}
     marks = window_marks(records, zone=UTC, own=[_OWN], unanswered=asked)
     before = "\n".join(
@@ -156,14 +157,19 @@ async def _prefix_and_times(tools: ToolSet) -> tuple[Figure, list[Figure]]:
     async with Store.open("sqlite://:memory:") as store:
         records = _irc()
         await _store_runs(store, records)
-        windows, texts, first = HistoryWindows(), [], []
+        windows, written, texts, first = HistoryWindows(), WrittenWindows(), [], []
         seconds: list[float] = []
         for turn in [*_turns(records)][: _BEFORE + TURNS]:
             since = windows.of(_CHAT).begin
             view = _view(replace(turn, records=[r for r in turn.records if r.seq >= since]))
             began = time.perf_counter()
             shown = await in_window(
-                view, runs=store.runs, windows=windows, settings=settings, profile=_PROFILE
+                view,
+                runs=store.runs,
+                windows=windows,
+                written=written,
+                settings=settings,
+                profile=_PROFILE,
             )
             request = build_prompt(
                 system, shown, settings=settings, profile=_PROFILE, max_tokens=4096

@@ -3,8 +3,9 @@
 The bot gets fifty messages per second in 500 groups of five accounts. One message in twenty is for
 the bot, and the scripted model answers it with one message. All the time, the test measures the
 messages that are not stored yet and their age, the deliveries that are not sent yet, the time of
-each answer, and the bot's memory. At the end, memory and queues must not have grown. This means: in
-the last third of the time, they are not larger than in the middle third, apart from noise.
+each answer, and the bot's memory. At the end, memory and queues must not have grown. This means,
+apart from noise: in the last third of the time, the memory is not larger than in the middle third,
+and the queues are at most twice as long.
 """
 
 import argparse

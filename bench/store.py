@@ -145,8 +145,8 @@ class _Stopwatch:
 
 
 def _raw(like: Path, *, batch: int) -> float:
-    """How many rows per second the driver alone inserts, into a table of the same form in a new
-    file."""
+    """How many rows per second the driver alone inserts into a new file with the tables of the
+    database ``like``. ``batch`` is the number of rows in one transaction."""
     rows = _MESSAGES if batch > 1 else _LATENCIES
     with closing(sqlite3.connect(like)) as database:
         tables = [sql for (sql,) in database.execute(_SCHEMA)]

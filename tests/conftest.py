@@ -16,6 +16,11 @@ pytest.register_assert_rewrite("nekro_core.testing.adapter_contract")
 # A bot fetches packages for its boxes with pip. Only the tests of these packages let a bot do that.
 os.environ.setdefault("NEKRO_SANDBOX__PACKAGES", "false")
 
+# The PostgreSQL servers of the tests have no TLS. asyncpg asks for TLS in a step of its own, and if
+# a connection is cancelled in this step, nobody reads the error of its future. AnyIO's runner then
+# raises the error in the next fixture, and all further tests of the process fail.
+os.environ.setdefault("PGSSLMODE", "disable")
+
 # Hypothesis sets no deadline, because other tests run at the same time and slow an example down. It
 # draws the same examples each time, so a test fails only because of the change that is tested. make
 # test ARGS=--hypothesis-profile=explore draws new examples.

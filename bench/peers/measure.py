@@ -133,7 +133,7 @@ class PeerRun:
         return (self.answered_at[number] - self.said_at[number]) * 1000
 
     def to_model(self, number: int) -> float:
-        """Milliseconds from the question to the model's request."""
+        """Milliseconds from the question to the bot's request to the model."""
         return (self.mind.asked_at[number] - self.said_at[number]) * 1000
 
 

@@ -38,6 +38,13 @@ def variables() -> set[str]:
     return {found[0] for found in _VARIABLE.findall(FILE.read_text("utf-8"))}
 
 
+def in_network(network: str) -> set[str]:
+    """Return the services that are in a network. A service that names no network is in the network
+    ``default``."""
+    services = composed()["services"]
+    return {name for name, each in services.items() if network in each.get("networks", ["default"])}
+
+
 def run_options(service: Mapping[str, Json]) -> list[str]:
     """Return the options with which ``docker run`` confines a container as compose.yaml confines
     this service."""

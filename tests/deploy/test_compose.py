@@ -13,18 +13,18 @@ import yaml
 from nekro_core.app.settings import Settings
 from nekro_core.console.access.settings import AccessSettings
 from nekro_core.sandbox.settings import BackendName
-from tests.deploy.composed import FILE, ROOT, composed, run_options, variables
+from tests.deploy.composed import FILE, ROOT, composed, in_network, run_options, variables
 from tests.e2e.bot_process import running_bot
 from tests.e2e.whole_bot import TOKEN, ModelByChat, model_settings
 from tests.peers.onebot_v11 import OneBotPeer
 from tests.peers.scripted_model import ScriptedModelServer
 
 BOT = composed()["services"]["bot"]
-PROFILES = {"napcat", "postgres", "engine"}
+PROFILES = {"napcat", "postgres", "engine", "cluster"}
 DEPLOYING = ROOT / "docs/deploying.md"
 
 
-def test_without_a_profile_the_bot_is_alone() -> None:
+def test_without_a_profile_compose_starts_only_the_bot() -> None:
     services = composed()["services"]
     assert [name for name, each in services.items() if "profiles" not in each] == ["bot"]
     assert {each for one in services.values() for each in one.get("profiles", ())} == PROFILES
@@ -45,13 +45,12 @@ def test_the_bot_is_confined_and_can_make_boxes() -> None:
     assert "user" not in BOT, "the image has the user"
 
 
-def test_only_the_bot_reaches_the_proxy_before_the_engine() -> None:
+def test_only_the_bot_reaches_the_proxy_through_which_the_engine_is_asked() -> None:
     """Whoever can make containers is root on the engine's machine."""
     read = composed()
-    assert read["networks"] == {"engine": {"internal": True}}
+    assert read["networks"] == {"engine": {"internal": True}, "cluster": {"internal": True}}
     assert read["services"]["engine"]["networks"] == ["engine"]
-    others = {name: each.get("networks", ["default"]) for name, each in read["services"].items()}
-    assert {name for name, each in others.items() if "engine" in each} == {"bot", "engine"}
+    assert in_network("engine") == {"bot", "worker1", "worker2", "worker3", "engine"}
 
 
 @pytest.mark.parametrize("service", composed()["services"])
@@ -60,12 +59,12 @@ def test_ports_are_open_on_this_machine_only(service: str) -> None:
         assert port.startswith("127.0.0.1:")
 
 
-def test_every_file_and_volume_of_the_file_exists() -> None:
+def test_every_file_and_volume_that_compose_yaml_names_exists() -> None:
     read = composed()
     used = [each for one in read["services"].values() for each in one.get("volumes", ())]
     for source in (each.split(":")[0] for each in used):
         if source.startswith("./"):
-            assert (ROOT / source).is_file()
+            assert (ROOT / source).exists()
         elif not source.startswith("/"):
             assert source in read["volumes"]
     assert (ROOT / BOT["build"]["dockerfile"]).is_file()
@@ -73,7 +72,7 @@ def test_every_file_and_volume_of_the_file_exists() -> None:
     assert (ROOT / profile.partition("=")[2]).is_file()
 
 
-def test_the_settings_of_the_bot_exist(tmp_path: Path) -> None:
+def test_the_settings_that_compose_yaml_gives_to_the_bot_exist(tmp_path: Path) -> None:
     written = {name: value for name, value in BOT["environment"].items() if value is not None}
     lines = (f"{name}={value}" for name, value in written.items())
     (tmp_path / ".env").write_text("\n".join(lines) + "\n")
@@ -89,13 +88,13 @@ def test_the_settings_of_the_bot_exist(tmp_path: Path) -> None:
     assert passed_on - known == {"onebot_access_token"}
 
 
-def test_another_name_of_the_page_is_added_to_the_name_of_the_service() -> None:
+def test_the_page_may_be_opened_at_the_public_host_and_at_the_name_of_the_service() -> None:
     environment = composed({"PUBLIC_HOST": "bot.example.com"})["services"]["bot"]["environment"]
     access = AccessSettings.read({"web_allowed_hosts": environment["WEB_ALLOWED_HOSTS"]})
     assert access.web_allowed_hosts == {"bot", "bot.example.com"}
 
 
-def test_the_guide_starts_a_container_with_the_same_options() -> None:
+def test_the_docker_command_of_the_guide_has_the_options_of_compose_yaml() -> None:
     text = DEPLOYING.read_text("utf-8").replace("\\\n", " ")
     (line,) = re.findall(r"^docker run --detach .+$", text, re.MULTILINE)
     given = line.split()
@@ -115,7 +114,7 @@ def test_the_address_of_the_database_in_the_guide_fits_the_service() -> None:
     assert postgres["environment"]["POSTGRES_PASSWORD"] == "secret"
 
 
-def test_the_guide_names_every_variable_of_the_file() -> None:
+def test_the_guide_names_every_variable_of_compose_yaml() -> None:
     text = DEPLOYING.read_text("utf-8")
     assert {each for each in variables() if each not in text} == set()
 
@@ -184,7 +183,9 @@ def _allowed(rules: list[tuple[set[str], re.Pattern[str]]], method: str, path: s
     return any(method in methods and pattern.search(path) for methods, pattern in rules)
 
 
-@pytest.mark.parametrize("profiles", ["", "napcat", "postgres", "napcat,postgres,engine"])
+@pytest.mark.parametrize(
+    "profiles", ["", "napcat", "postgres", "cluster", "napcat,postgres,engine"]
+)
 def test_compose_accepts_the_file(profiles: str) -> None:
     command = _compose()
     if command is None:
@@ -199,7 +200,12 @@ def test_compose_accepts_the_file(profiles: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     # The older docker-compose also prints the services of profiles that were not chosen.
-    wanted = {"bot", *filter(None, profiles.split(","))}
+    chosen_services = {
+        name
+        for name, each in composed()["services"].items()
+        if set(profiles.split(",")) & set(each.get("profiles", ()))
+    }
+    wanted = {"bot", *chosen_services}
     assert wanted <= set(yaml.safe_load(done.stdout)["services"])
 
 
@@ -213,7 +219,7 @@ def _compose() -> list[str] | None:
 
 
 @pytest.mark.long
-async def test_napcat_reaches_the_bot_by_the_name_of_its_service(tmp_path: Path) -> None:
+async def test_napcat_reaches_the_bot_by_the_name_of_the_bots_service(tmp_path: Path) -> None:
     """The test uses the address that the guide tells the operator to enter on NapCat's page."""
     (address,) = set(re.findall(r"ws://bot:\S+?(?=[`\s])", DEPLOYING.read_text("utf-8")))
     parts = urlsplit(address)

@@ -3,8 +3,11 @@
 import http.server
 import json
 import re
+import runpy
+import shutil
 import subprocess
 import sys
+import sysconfig
 import threading
 import tomllib
 from collections.abc import Iterator
@@ -17,6 +20,7 @@ from nekro_core.app.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+PACKAGES = Path(sysconfig.get_path("purelib"))
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
 
 
@@ -41,13 +45,13 @@ def test_the_settings_of_the_image_exist(tmp_path: Path) -> None:
     assert packages.is_relative_to(volume)
 
 
-def test_the_image_has_a_user_and_no_root_process() -> None:
+def test_the_program_of_the_image_runs_as_a_user_other_than_root() -> None:
     (user,) = re.findall(r"^USER (\d+):\d+$", DOCKERFILE, re.MULTILINE)
     assert int(user) > 1000
     assert DOCKERFILE.index("USER ") < DOCKERFILE.index("ENTRYPOINT")
 
 
-def test_everything_that_is_copied_is_sent_to_the_engine_and_nothing_else() -> None:
+def test_the_engine_gets_exactly_the_files_that_the_dockerfile_copies() -> None:
     lines = re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE)
     copied = {path for line in lines for path in line.split()[:-1]}
     sent = re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
@@ -71,7 +75,7 @@ def requirements(*extras: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_the_requirements_are_those_of_the_project_and_of_the_named_extras() -> None:
+def test_the_requirements_of_the_image_are_those_of_the_project_and_of_the_named_extras() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
     assert requirements().stdout.splitlines() == project["dependencies"]
@@ -85,7 +89,7 @@ def test_an_unknown_extra_is_refused_with_the_known_ones() -> None:
     assert "EXTRAS: 'teleprinter' is no extra; known are piper, edge" in ended.stderr
 
 
-def test_the_default_extras_agree() -> None:
+def test_the_makefile_and_the_dockerfile_have_the_same_default_extras_and_base() -> None:
     makefile = (ROOT / "Makefile").read_text()
     (of_make,) = re.findall(r"^EXTRAS \?= (\S+)$", makefile, re.MULTILINE)
     (of_file,) = re.findall(r"^ARG EXTRAS=(\S+)$", DOCKERFILE, re.MULTILINE)
@@ -107,13 +111,44 @@ def test_the_seccomp_profile_is_what_its_script_prints() -> None:
     assert made.stdout == (DEPLOY / "seccomp.json").read_text()
 
 
-def test_the_seccomp_profile_allows_what_boxes_are_made_with_and_not_what_loads_kernels() -> None:
+def test_the_seccomp_profile_allows_the_calls_that_make_boxes_and_no_dangerous_calls() -> None:
     profile = json.loads((DEPLOY / "seccomp.json").read_text())
     assert profile["defaultAction"] == "SCMP_ACT_ERRNO"
     allowed = {name for rule in profile["syscalls"] for name in rule["names"]}
     assert {"clone", "unshare", "mount", "umount2", "pivot_root", "sethostname"} <= allowed
     refused = {"bpf", "init_module", "kexec_load", "ptrace", "reboot", "setns", "swapon", "keyctl"}
     assert not allowed & {*refused, "io_uring_setup", "perf_event_open", "userfaultfd"}
+
+
+def test_each_file_that_the_image_leaves_out_or_strips_is_in_the_packages() -> None:
+    """If a file is missing, a package has moved it, and the image would grow unnoticed."""
+    lists = runpy.run_path(str(DEPLOY / "shrink.py"))
+    for pattern in (*lists["UNUSED"], *lists["WITH_SYMBOLS"]):
+        assert [*PACKAGES.glob(pattern)], f"deploy/shrink.py: nothing is at {pattern}"
+
+
+def test_packages_of_the_image_become_smaller_and_work(tmp_path: Path) -> None:
+    if shutil.which("strip") is None:
+        pytest.skip("strip is not installed (Debian: binutils)")
+    for name in ("uvloop", "numpy/testing", "numpy/_core/tests"):
+        shutil.copytree(PACKAGES / name, tmp_path / name)
+    (library,) = tmp_path.glob("uvloop/loop.*.so")
+    before = library.stat().st_size
+    command = [sys.executable, DEPLOY / "shrink.py", tmp_path]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert f"{tmp_path}: " in done.stdout
+    assert library.stat().st_size < before
+    assert (tmp_path / "numpy/testing/__init__.py").exists()
+    assert not (tmp_path / "numpy/_core/tests").exists()
+    program = "import uvloop; print(uvloop.__file__); uvloop.new_event_loop().close()"
+    imported = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(tmp_path)},
+    )
+    assert imported.stdout.startswith(str(tmp_path))
 
 
 class _Page(http.server.BaseHTTPRequestHandler):

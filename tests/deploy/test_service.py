@@ -71,7 +71,7 @@ def test_a_service_of_a_user_asks_for_nothing_that_only_root_can_give(tmp_path: 
     assert found["WantedBy"] == "default.target"
 
 
-def test_blanks_and_percent_signs_in_paths_keep_their_meaning() -> None:
+def test_paths_with_blanks_and_percent_signs_are_written_as_systemd_needs_them() -> None:
     found = options(of_machine(Path("/srv/my 100% bot")).text)
     assert found["WorkingDirectory"] == "/srv/my 100%% bot"
     assert found["ReadWritePaths"] == '"/srv/my 100%% bot"'
@@ -84,12 +84,12 @@ def test_paths_that_mean_something_else_in_a_unit_are_refused(folder: str) -> No
 
 
 @pytest.mark.parametrize("user", ["Root", "a b", "-x", "nekro\nExecStart=/bin/sh"])
-def test_names_that_are_no_users_are_refused(user: str) -> None:
+def test_a_text_that_cannot_be_the_name_of_a_user_is_refused(user: str) -> None:
     with pytest.raises(UnitError, match="expected the name of a user"):
         ServiceUnit(program=PROGRAM, folder=STATE, user=user)
 
 
-def test_the_unit_lies_where_its_manager_looks_for_it(tmp_path: Path) -> None:
+def test_the_unit_file_is_in_the_folder_in_which_systemd_looks_for_it(tmp_path: Path) -> None:
     assert unit_file("bot", of_user=False, home=tmp_path) == Path("/etc/systemd/system/bot.service")
     own = unit_file("bot", of_user=True, home=tmp_path)
     assert own == tmp_path / ".config/systemd/user/bot.service"
@@ -156,7 +156,7 @@ def test_without_systemd_the_installation_says_what_to_do_instead(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_status_and_removal_of_a_service_that_is_not_there(tmp_path: Path) -> None:
+def test_status_and_removal_fail_for_a_service_that_is_not_installed(tmp_path: Path) -> None:
     name = ("--name", "nekro-that-nobody-installed", "--user")
     status = nekro(tmp_path, "service", "status", *name)
     assert status.status == 3
@@ -165,7 +165,7 @@ def test_status_and_removal_of_a_service_that_is_not_there(tmp_path: Path) -> No
     assert removed.status == 1
 
 
-def test_the_program_of_a_service_can_be_given(tmp_path: Path) -> None:
+def test_the_program_that_a_service_starts_can_be_chosen_and_must_exist(tmp_path: Path) -> None:
     program = tmp_path / "versions/current/bin/nekro"
     missing = nekro(tmp_path, "service", "show", "--user", "--program", str(program))
     assert missing.status == 1

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -28,12 +29,16 @@ class BotProcess:
     environment: Mapping[str, str]
     command: Sequence[str] = (sys.executable, str(ROOT / "bot.py"))
     bot_forker: BotForker | None = None
-    """If set, this process forks the bot. If None, the bot starts as a new interpreter."""
+    """If set, the process of this forker forks the bot. If None, the bot starts as a new
+    interpreter."""
     process: asyncio.subprocess.Process | Forked | None = None
     running: dict[str, Any] = field(default_factory=dict)
     started_in: float = 0.0
+    arguments: Sequence[str] = ()
+    """What follows ``command``. If there are arguments, ``bot_forker`` starts this command of
+    ``nekro`` instead of `bot.py`."""
     without: Collection[str] = ()
-    """Environment variables of this process that the bot does not get."""
+    """Environment variables of the test's process that the bot does not get."""
 
     @property
     def address(self) -> str:
@@ -67,6 +72,16 @@ class BotProcess:
         self.running = json.loads(note.read_text())
         self.started_in = time.monotonic() - began
 
+    async def login_link(self) -> str:
+        """Wait for the link that logs in once, and return it. The bot prints it after it has
+        written `running.json`."""
+        began = time.monotonic()
+        while not (found := re.search(r"^ +(http://\S+\?token=\S+)$", self.log, re.MULTILINE)):
+            if time.monotonic() - began > START_S:
+                raise AssertionError(f"the bot printed no link:\n{self.log[-4000:]}")
+            await asyncio.sleep(0.02)
+        return found[1]
+
     async def begin(self) -> None:
         """Start the bot, and do not wait."""
         (self.data / "running.json").unlink(missing_ok=True)
@@ -74,11 +89,18 @@ class BotProcess:
         inherited = {name: os.environ[name] for name in os.environ if name not in self.without}
         environment = {**inherited, **self.environment, "NEKRO_DATA_DIR": str(self.data)}
         if self.bot_forker is not None:
-            self.process = await self.bot_forker.fork(cwd=folder, log=log, environment=environment)
+            self.process = await self.bot_forker.fork(
+                cwd=folder, log=log, environment=environment, arguments=self.arguments
+            )
             return
         with log.open("ab") as written:
             self.process = await asyncio.create_subprocess_exec(
-                *self.command, cwd=folder, env=environment, stdout=written, stderr=written
+                *self.command,
+                *self.arguments,
+                cwd=folder,
+                env=environment,
+                stdout=written,
+                stderr=written,
             )
 
     async def stop(self, how: signal.Signals = signal.SIGTERM, within: float = 60.0) -> float:

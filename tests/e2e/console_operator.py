@@ -70,6 +70,7 @@ async def at_the_console(
     size = {"width": 390, "height": 844} if telephone else {"width": 1280, "height": 900}
     context = await browser.new_context(viewport=size, locale="en-US")
     context.set_default_timeout(SLOW_MS)
+    expect.set_options(timeout=SLOW_MS)
     await context.grant_permissions(["clipboard-read", "clipboard-write"])
     context.on("weberror", lambda error: errors.append(str(error.error)))
     page = await context.new_page()

@@ -10,16 +10,20 @@ These commands make 500 kills on SQLite and on PostgreSQL: ten rounds with a new
 
     make crash ARGS="--rounds 10 --kills 50"
     make crash ARGS="--rounds 10 --kills 50 --database postgres"
+
+With ``--cluster``, the processes of a cluster are killed and stopped instead, and its servers are
+started again (`tests.e2e.cluster.crash`)::
+
+    make crash ARGS="--cluster --rounds 10 --kills 30 --results FOLDER"
+
+``FOLDER`` gets a file for each round. A round whose file is there already is not run again.
 """
 
 import argparse
-import itertools
-import json
 import random
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,36 +31,27 @@ from pathlib import Path
 import anyio
 
 from tests.e2e.bot_process import BotProcess, running_bot
-from tests.e2e.crash_judge import (
-    ANSWERED,
-    ASKED,
-    FIRST_GROUP,
-    ON_THEIR_WAY,
-    UNKNOWN,
-    Cut,
-    Outcome,
-    Question,
-    chat_of,
-    given_up,
-    judge,
-    on_the_wire,
-    questions,
-    unknown,
+from tests.e2e.cluster.rounds import cluster_rounds
+from tests.e2e.crash_judge import ON_THEIR_WAY, UNKNOWN, Cut, Outcome, chat_of, judge
+from tests.e2e.crash_load import (
+    CALL_S,
+    TOKEN,
+    Questions,
+    ask,
+    log_problems,
+    reply,
+    until_answered,
 )
 from tests.e2e.forked_bots import BotForker, bot_forker
 from tests.e2e.read_database import StoreLook
 from tests.peers.onebot_v11 import Late, OneBotPeer
+from tests.peers.ports import free_port
 from tests.peers.postgres import PostgresServer
-from tests.peers.scripted_model import Answer, Asked, Call, ScriptedModelServer
+from tests.peers.scripted_model import ScriptedModelServer
 
-MOST_A_REPLY = 8
-"""How many messages one run may send (`DeliverySettings.sends_per_run`)."""
-TOKEN = "crash-test-token"
-CALL_S = 0.2
-"""The time that the platform takes for a call, in seconds. It is so long that a kill usually hits
-some calls."""
-_NOT_SAID = ("+ it called", "+ refused by the platform", "+ never sent")
-"""Lines of a prompt that begin so are about calls, or about messages that nobody has seen."""
+_DEAD_CALL_S = 30.0
+"""Maximum number of seconds for which a cut waits for a call into the dead connection. A bot on a
+busy machine may need seconds for the next answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,48 +67,14 @@ class Load:
     kills: int = 20
     cuts: int = 1
     """How often a connection is cut."""
+    dead_s: float = 0.0
+    """For this many seconds before a cut, the peer does not read what the bot sends. If the bot has
+    made no call in this time, the cut waits for one."""
     longest_life_s: float = 1.5
     histories: tuple[bool, ...] = (True, True, False)
     """For each account, whether its implementation has a history that the bot can read."""
     seed: int = 1
     mode: str = "code"
-
-
-def reply(asked: Asked) -> Answer:
-    """The model's reply. It answers each question of the prompt for which the prompt has no answer.
-    If there are more answers than a run may send, some messages contain several answers."""
-    asking: dict[Question, None] = {}
-    answered: set[Question] = set()
-    for line in _told(asked):
-        asking |= dict.fromkeys(questions(ASKED, line))
-        answered |= set(questions(ANSWERED, line))
-    todo = [f"ans{chat}x{n}y" for chat, n in asking if (chat, n) not in answered]
-    size = max(1, -(-len(todo) // MOST_A_REPLY))
-    texts = [" ".join(todo[start : start + size]) for start in range(0, len(todo), size)]
-    if "tools" in asked.body:
-        calls = [Call("send_channel_message", {"text": text}) for text in texts]
-        return Answer(calls=calls, delay_s=0.01)
-    lines = [f'send_channel_message("{text}")\n' for text in texts]
-    return Answer(chunks=["```python\n", *(lines or ["pass\n"]), "```"], delay_s=0.01)
-
-
-def _told(asked: Asked) -> Iterator[str]:
-    """The lines of a prompt that show messages which people have seen. Code and calls from before a
-    restart are left out, since the restart may have stopped them."""
-    for message in asked.messages:
-        # This is a reply of the present attempt. Its code has run completely.
-        if message["role"] == "assistant":
-            yield json.dumps(message)
-        if message["role"] != "user":
-            continue
-        content = message["content"]
-        parts = [content] if isinstance(content, str) else [p.get("text", "") for p in content]
-        code = False
-        for line in "\n".join(parts).splitlines():
-            if line.startswith("["):
-                code = line.startswith("[before]")
-            elif not (code and line.startswith("> ")) and not line.startswith(_NOT_SAID):
-                yield line
 
 
 async def crash(
@@ -133,11 +94,11 @@ async def crash(
             "NEKRO_TRIGGER__HOUR_TURNS": "0",
             "ONEBOT_ACCESS_TOKEN": TOKEN,
             "LOG_LEVEL": "INFO",
+            "PORT": str(free_port()),
         }
         if database_url:
             settings["NEKRO_DATABASE_URL"] = database_url
         bot = await stack.enter_async_context(running_bot(folder, bot_forker=bots, **settings))
-        bot.environment = {**bot.environment, "PORT": str(bot.running["port"])}
         peers = [
             await stack.enter_async_context(
                 OneBotPeer(str(account), TOKEN, bot.onebot_url, has_history=has_history)
@@ -153,7 +114,7 @@ async def crash(
         outcome = round_.outcome
         outcome.seconds = time.monotonic() - began
         if outcome.faults:
-            outcome.faults += [outcome.evidence, f"the bot's log:\n{_worst(bot.log)}"]
+            outcome.faults += [outcome.evidence, f"the bot's log:\n{log_problems(bot.log)}"]
     return outcome
 
 
@@ -169,7 +130,7 @@ class _Round:
         self._peers = peers
         self._look = look
         self._peer_of = {chat: peers[chat % len(peers)] for chat in range(load.chats)}
-        self._asked: Counter[int] = Counter()
+        self._asked = Questions(self._peer_of)
         self._killed = anyio.Event()
         self._cuts: list[Cut] = []
         """The cuts since the last kill."""
@@ -179,31 +140,13 @@ class _Round:
             tasks.start_soon(self._ask)
             tasks.start_soon(self._strike)
         last = time.monotonic()
-        await self._quiet()
+        await until_answered(self._asked.counts, self._peer_of, self._look)
         self.outcome.quiet_s = time.monotonic() - last
         await self._note_cuts()
-        await judge(self._asked, self._peer_of, self._look, self.outcome)
+        await judge(self._asked.counts, self._peer_of, self._look, self.outcome)
 
     async def _ask(self) -> None:
-        """Ask questions until one second after the last kill, whatever happens to the bot."""
-        chance = random.Random(self._load.seed)
-        began = anyio.current_time()
-        end = float("inf")
-        for position in itertools.count():
-            if self._killed.is_set() and end == float("inf"):
-                end = anyio.current_time() + 1.0
-            if position >= self._load.messages > 0 or (
-                not self._load.messages and anyio.current_time() > end
-            ):
-                return
-            await anyio.sleep_until(began + position / self._load.per_second)
-            chat = position % self._load.chats
-            peer, group = self._peer_of[chat], FIRST_GROUP + chat
-            what = f"ask{chat}x{self._asked[chat]}y"
-            self._asked[chat] += 1
-            await peer.say_in_group(group, 10000 + chat, what, at_me=True)
-            if chance.random() < self._load.duplicates:
-                await peer.emit(peer.account.history["group", str(group)][-1])
+        await ask(self._load, self._asked, ended=self._killed)
 
     async def _strike(self) -> None:
         chance, kills = random.Random(-self._load.seed), self.outcome.kills
@@ -253,6 +196,12 @@ class _Round:
         doubted = frozenset(row[0] for row in await self._look.rows(UNKNOWN))
         if peer.connected:
             self._cuts.append(Cut(peer=peer, connection=peer.connections, doubted=doubted))
+            if self._load.dead_s:
+                peer.stop_reading()
+                await anyio.sleep(self._load.dead_s)
+                with anyio.move_on_after(_DEAD_CALL_S):
+                    while not await self._on_their_way(peer):
+                        await anyio.sleep(0.01)
         peer.abort()
         self.outcome.in_flight |= before | await self._on_their_way(peer)
         self.outcome.cuts += 1
@@ -260,37 +209,6 @@ class _Round:
     async def _on_their_way(self, peer: OneBotPeer) -> set[str]:
         rows = await self._look.rows(ON_THEIR_WAY)
         return {each for each, key in rows if self._peer_of[chat_of(key)] is peer}
-
-    async def _quiet(self, within: float = 240.0) -> None:
-        """Wait until each question has an answer, has an answer with unknown outcome, or belongs to
-        a turn that was given up. Stop waiting when nothing new has come for a minute. Then wait 2
-        more seconds, so that an answer that is sent twice is seen."""
-        with anyio.move_on_after(within):
-            before, still = -1, 0
-            while still < 120:
-                stored = await self._look.column(
-                    "SELECT COUNT(*) FROM messages WHERE author = 'person'"
-                )
-                done = set(on_the_wire(self._peers))
-                done |= await unknown(self._look) | await given_up(self._look)
-                expected = sum(
-                    count for chat, count in self._asked.items() if self._peer_of[chat].has_history
-                )
-                busy = await self._look.column(
-                    "SELECT 1 FROM turns WHERE running_chat IS NOT NULL "
-                    "UNION ALL SELECT 1 FROM deliveries WHERE state IN ('pending', 'sending')"
-                )
-                if len(done) >= stored[0] and stored[0] >= expected and not busy:
-                    break
-                before, still = len(done), still + 1 if len(done) == before else 0
-                await anyio.sleep(0.5)
-        await anyio.sleep(2.0)
-
-
-def _worst(log: str) -> str:
-    """The warnings and errors of a log: all, or the first 20 and the last 20."""
-    lines = [line for line in log.splitlines() if "[WARNING]" in line or "[ERROR]" in line]
-    return "\n".join(lines if len(lines) < 40 else [*lines[:20], "...", *lines[-20:]])
 
 
 async def main() -> int:
@@ -304,7 +222,20 @@ async def main() -> int:
     parser.add_argument("--mode", choices=("code", "tools"), help="else one after the other")
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
     parser.add_argument("--cold", action="store_true", help="start each bot from nothing")
+    parser.add_argument("--cluster", action="store_true", help="2 gateways and 3 workers")
+    parser.add_argument(
+        "--results", type=Path, help="with --cluster: keeps the rounds that have ended"
+    )
     options = parser.parse_args()
+    if options.cluster:
+        return await cluster_rounds(
+            rounds=options.rounds,
+            seed=options.seed,
+            blows=options.kills,
+            mode=options.mode,
+            cold=options.cold,
+            results=options.results,
+        )
     bad, kills, began = 0, 0, time.monotonic()
     with ExitStack() as servers:
         server = None

@@ -46,7 +46,8 @@ _PAST = ["quote_messages", "find_messages", "recent_messages"]
 
 @dataclass(frozen=True)
 class Prompt:
-    """``tools`` is empty if any tool is right."""
+    """What a person says, and what a right answer does: it calls one of ``tools`` (any tool if
+    ``tools`` is empty) with ``arguments``, and posts a text that matches ``expect``."""
 
     half: str
     language: str
@@ -76,7 +77,7 @@ def read_prompts(half: str, file: Path = PROMPTS) -> list[Prompt]:
 
 def _without_alias(given: dict[str, Any], tools: list[str], half: str) -> dict[str, Any]:
     filled = {"half": half, "tools": tools, "arguments": {}, **given}
-    if "find_messages" in filled["tools"]:  # it is for models that read results
+    if "find_messages" in filled["tools"]:  # small models get quote_messages instead
         filled["tools"] = [*filled["tools"], "quote_messages"]
     return filled
 
@@ -141,8 +142,8 @@ class Call:
 
 
 def calls_of(tools: ToolSet, code: str) -> list[Call]:
-    """Execute the code with tools that only record their calls. Code that fails counts up to the
-    failing line; the text after it is never posted."""
+    """Execute the code with tools that only record their calls, and return the calls. If the code
+    fails, these are the calls before the failing line."""
     found: list[Call] = []
 
     def recorder(name: str) -> Any:
@@ -203,7 +204,8 @@ def _meets(value: Any, check: dict[str, Any]) -> bool:
 async def evaluate(
     model: EmbeddedModel, prompts: Sequence[Prompt], *, brief: bool = False, verbose: bool = False
 ) -> list[Outcome]:
-    """``brief`` uses the prompts of the first minute, while the model reads its instructions."""
+    """Let the model answer each prompt, and judge the answers. With ``brief``, the model gets the
+    short instructions that a bot uses in its first minute, while the model reads the long ones."""
     tools = builtin_tools()
     languages = {each.language for each in prompts}
     if not brief:

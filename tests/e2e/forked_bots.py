@@ -13,7 +13,7 @@ import runpy
 import select
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -67,9 +67,21 @@ class BotForker:
         self._born: asyncio.Queue[int] = asyncio.Queue()
         self._living: dict[int, Forked] = {}
 
-    async def fork(self, *, cwd: Path, log: Path, environment: Mapping[str, str]) -> Forked:
-        """Start a bot."""
-        asked = {"cwd": str(cwd), "log": str(log), "environment": dict(environment)}
+    async def fork(
+        self,
+        *,
+        cwd: Path,
+        log: Path,
+        environment: Mapping[str, str],
+        arguments: Sequence[str] = (),
+    ) -> Forked:
+        """Start a bot. With ``arguments``, start this command of ``nekro`` instead."""
+        asked = {
+            "cwd": str(cwd),
+            "log": str(log),
+            "environment": dict(environment),
+            "arguments": list(arguments),
+        }
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(asked).encode() + b"\n")
         await self._process.stdin.drain()
@@ -165,6 +177,10 @@ def _fork(asked: dict[str, Any], *inherited: int) -> int:
     os.dup2(log, 1)
     os.dup2(log, 2)
     steps.install(os.environ)
+    if arguments := asked["arguments"]:
+        from nekro_core.cli import main as nekro  # noqa: PLC0415 - only a forked bot needs it
+
+        sys.exit(nekro(arguments))
     sys.argv = [str(ROOT / "bot.py")]
     runpy.run_path(str(ROOT / "bot.py"), run_name="__main__")
     os._exit(0)

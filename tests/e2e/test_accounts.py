@@ -120,7 +120,9 @@ async def test_each_of_two_accounts_in_a_group_answers_only_its_own_question(
         assert len(two.model.asked[key]) == 1, "each account must answer only its own question"
 
 
-async def test_accounts_are_named_while_the_bot_runs(two: TwoAccounts) -> None:
+async def test_the_operator_names_an_account_and_gives_its_name_to_another_while_the_bot_runs(
+    two: TwoAccounts,
+) -> None:
     folder = two.whole.bot.data.parent
     listed = await nekro_meanwhile(folder, "accounts", "list")
     rows = [line.split() for line in listed.out.splitlines()]
@@ -172,7 +174,8 @@ async def _away(two: TwoAccounts, seconds: float) -> None:
     """Break the first account's connection, and restore it after ``seconds``."""
     group, other = two.whole.group(), two.whole.group()
     key = two.key(two.first, group)
-    # The model takes so long that its first send comes while the account is offline.
+    # The model writes so slowly that the bot sends its first message while the account is
+    # offline.
     slow = ["```python\n", min(seconds / 2, 1.0), "send_channel_message('kept')\n", "```"]
     two.model.replies[key] = [Answer(chunks=slow), fence("send_channel_message('both')")]
     await two.first.say_in_group(group, 10001, " before", at_me=True)
@@ -206,6 +209,7 @@ async def test_no_message_is_lost_while_an_account_is_offline_for_a_moment(
     await _away(two, 1.5)
 
 
+@pytest.mark.slow
 async def test_no_message_is_lost_while_an_account_is_offline_for_a_minute(
     two: TwoAccounts,
 ) -> None:

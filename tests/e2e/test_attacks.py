@@ -70,7 +70,7 @@ async def told(whole: WholeBot, code: str) -> str:
     return whole.prompts(group)[1].last_user_text
 
 
-async def test_no_path_and_no_address_reaches_the_host(
+async def test_no_path_and_no_address_that_code_sends_as_a_file_reaches_the_host(
     whole: WholeBot, service: http.server.ThreadingHTTPServer
 ) -> None:
     port = service.server_address[1]
@@ -113,7 +113,7 @@ told = f"came back: {{came_back}}"
         "send_image('http://127.0.0.1/', ctx={})",
     ],
 )
-async def test_no_argument_chooses_the_chat_or_the_asking_person(
+async def test_no_argument_of_a_call_chooses_the_chat_or_the_person_who_asks(
     whole: WholeBot, call: str
 ) -> None:
     code = f"""
@@ -219,7 +219,9 @@ async def test_no_route_opens_without_the_token(
         "/ui/_nicegui_ws/socket.io/?EIO=4&transport=websocket",
     ],
 )
-async def test_no_socket_opens_without_the_token(whole: WholeBot, path: str, headers: str) -> None:
+async def test_no_websocket_opens_without_the_token(
+    whole: WholeBot, path: str, headers: str
+) -> None:
     request = (
         f"GET {path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"

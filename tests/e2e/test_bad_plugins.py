@@ -136,7 +136,7 @@ async def test_the_list_of_plugins_names_broken_plugins(whole: WholeBot) -> None
     assert states.count("broken") == len(BROKEN)
 
 
-async def test_the_other_plugins_work(whole: WholeBot) -> None:
+async def test_plugins_without_a_fault_work_beside_broken_ones(whole: WholeBot) -> None:
     group = whole.group(fence("send_channel_message(fine())"))
     assert await whole.ask(group) == ["fine"]
     await whole.logged("slow")

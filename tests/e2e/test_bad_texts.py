@@ -115,6 +115,7 @@ async def test_a_message_with_ten_thousand_mentions_is_shortened_and_answered(
     await whole.peer.say_in_group(quiet, 10001, [*crowd, text("not you")])
     assert await whole.ask(group, [*crowd, text("and you")]) == [WELL]
     (segments,) = whole.stored(group)
+    await until(lambda: bool(whole.stored(quiet)))
     assert len(segments) == len(whole.stored(quiet)[0]) == MOST_SEGMENTS + 1
     assert texts_of(segments) == "and you"
     assert whole.prompts(quiet) == []

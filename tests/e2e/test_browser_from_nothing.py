@@ -5,7 +5,6 @@ backup that is restored into a new bot.
 """
 
 import json
-import re
 import sqlite3
 import tomllib
 import zipfile
@@ -17,12 +16,12 @@ from typing import Any
 import pytest
 from playwright.async_api import async_playwright, expect
 
-from tests.console.process import free_port
 from tests.e2e.bot_process import BotProcess, running_bot
 from tests.e2e.console_operator import ConsoleOperator, at_the_console
-from tests.e2e.test_browser_page import ARGUMENTS, CHROMIUM, SLOW_MS
+from tests.e2e.test_browser_page import ARGUMENTS, CHROMIUM
 from tests.e2e.whole_bot import LONG_S, ModelByChat, fence, until
 from tests.peers.onebot_v11 import OneBotPeer
+from tests.peers.ports import free_port
 from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.jail, pytest.mark.timeout(900)]
@@ -84,7 +83,6 @@ class EndpointByChat(ModelByChat):
 
 
 async def test_a_bot_is_set_up_backed_up_and_restored_only_with_a_browser(tmp_path: Path) -> None:
-    expect.set_options(timeout=SLOW_MS)
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
@@ -135,8 +133,7 @@ async def test_a_bot_is_set_up_backed_up_and_restored_only_with_a_browser(tmp_pa
 
 async def _becomes_owner(owner: ConsoleOperator, bot: BotProcess) -> None:
     page = owner.page
-    (link,) = re.findall(r"^ +(http://\S+\?token=\S+)$", bot.log, re.MULTILINE)
-    await page.goto(link)
+    await page.goto(await bot.login_link())
     await owner.picture("arrives")
     await page.get_by_role("link", name="Console").click()
     await expect(page.get_by_text("The bot has no model, so it cannot answer")).to_be_visible()
@@ -335,8 +332,7 @@ async def _makes_a_backup(owner: ConsoleOperator, backup: Path) -> None:
 async def _restores(owner: ConsoleOperator, copy: BotProcess, backup: Path) -> None:
     """Upload the backup into a new bot, and restart this bot."""
     page = owner.page
-    (link,) = re.findall(r"^ +(http://\S+\?token=\S+)$", copy.log, re.MULTILINE)
-    await page.goto(link)
+    await page.goto(await copy.login_link())
     await page.get_by_role("link", name="Console").click()
     await owner.open("Backups")
     await page.get_by_text("Upload a backup").click()

@@ -13,6 +13,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from nekro_core.system.atomic_files import write_whole
 from tests.cli.nekro import nekro_meanwhile
 from tests.e2e.whole_bot import WholeBot, until, whole_bot
 from tests.peers.postgres import PostgresServer
@@ -113,16 +114,16 @@ async def test_documents_in_the_database_are_edited_everywhere_and_reach_a_bot_w
         assert (await rows.newest("settings.toml")).startswith("# ours\n")
         await reached(rows, CUP, "SIZE: 1")
 
-        # Somebody edits a file by hand.
+        # Somebody edits a file by hand. The bot would take over a file that is empty for a moment.
         group = bot.group()
-        (data / "settings.toml").write_text('# ours\n[agent]\npersona = "You are Ann."\n')
+        write_whole(data / "settings.toml", b'# ours\n[agent]\npersona = "You are Ann."\n')
         await bot.logged("changed settings are in force")
         await reached(rows, "settings.toml", "You are Ann.")
         await bot.ask(group)
         assert "You are Ann." in str(bot.prompts(group)[-1].messages)
 
         # A half-written file stays in the folder, and the last valid version stays in effect.
-        (data / "settings.toml").write_text('[agent]\npersona = "You are')
+        write_whole(data / "settings.toml", b'[agent]\npersona = "You are')
         await bot.logged("settings.toml, line 2: not TOML")
         await bot.logged("until it is mended, other processes do not get it")
         assert "You are Ann." in await rows.newest("settings.toml")
@@ -220,7 +221,9 @@ async def test_documents_move_to_the_database_and_back(tmp_path: Path, url: str)
     assert stat.S_IMODE((data / "secrets.toml").stat().st_mode) == 0o600
 
 
-async def test_a_start_does_not_choose_between_different_documents(tmp_path: Path) -> None:
+async def test_a_start_is_refused_if_the_database_and_the_folder_have_different_documents(
+    tmp_path: Path,
+) -> None:
     data = tmp_path / "data"
     data.mkdir()
     (data / "settings.toml").write_text("# mine\n")

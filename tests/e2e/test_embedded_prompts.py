@@ -19,7 +19,7 @@ def test_half_of_the_prompts_of_each_language_are_held_out() -> None:
     assert len({each.says for each in PROMPTS}) == len(PROMPTS) == 60
 
 
-def test_no_example_contains_a_held_out_prompt() -> None:
+def test_no_example_of_a_tool_equals_a_held_out_prompt() -> None:
     taught = {example.says.casefold() for tool in TOOLS.tools for example in all_examples(tool)}
     assert not taught & {each.says.casefold() for each in PROMPTS if each.half == "held_out"}
 

@@ -78,7 +78,10 @@ def picture(seed: int) -> bytes:
 def found_in(folder: Path, *wanted: str | bytes) -> Iterator[str]:
     """Says which of the ``wanted`` are in which file, or in the path of which file or folder."""
     for path in sorted(folder.rglob("*")):
-        data = path.read_bytes() if path.is_file() else b""
+        try:
+            data = path.read_bytes() if path.is_file() else b""
+        except FileNotFoundError:  # The bot has deleted it since it was listed.
+            continue
         for each in wanted:
             raw = each if isinstance(each, bytes) else each.encode()
             if raw in data or (isinstance(each, str) and each in str(path.relative_to(folder))):

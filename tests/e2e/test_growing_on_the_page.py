@@ -1,5 +1,5 @@
 """On the chat page, the words of a reply are one message that grows while the model writes, and the
-page shows that the bot works."""
+page shows whether the bot is working on a reply."""
 
 import json
 import time
@@ -22,13 +22,14 @@ pytestmark = pytest.mark.long
 FIRST = "The sky is blue because air scatters short waves of light more than long ones. " * 2
 LINES = [f"{number}. In the evening the light takes a longer way." for number in range(1, 7)]
 ROOM = "private_lin"
-EVERY_S, EARLY_S = 0.3, 0.1
+EVERY_S = 0.3
+"""The least number of seconds between two changes of a message."""
 
 
 @dataclass
 class Page:
     """A page that shows the room. ``seen`` has the texts of the bot's messages after each change,
-    with its time, and ``working`` whether the page shows that the bot works, at each change."""
+    with its time. ``working`` has an entry for each change of the sign that the bot is working."""
 
     client: httpx.AsyncClient
     seen: list[tuple[float, list[str]]] = field(default_factory=list)
@@ -98,14 +99,15 @@ async def test_the_paragraphs_are_one_message_that_grows(tmp_path: Path) -> None
         await until(lambda: page.working == [False, True, False])
         await until(lambda: page.seen[-1][1][0].endswith("That is all."))
     assert {len(texts) for _, texts in page.seen} == {1}
-    assert 3 <= len(page.seen) <= 6
-    for (earlier, _), (later, _) in zip(page.seen, page.seen[1:], strict=False):
-        assert later - earlier >= EVERY_S - EARLY_S
+    # A busy page gets two changes at once, so their number is compared with the whole time. Without
+    # a pause between two changes, there would be eight in 0.7 s.
+    seconds = page.seen[-1][0] - page.seen[0][0]
+    assert 3 <= len(page.seen) <= 3 + seconds / EVERY_S
     (text,) = page.seen[-1][1]
     assert text.split() == f"{FIRST} {' '.join(LINES)} That is all.".split()
 
 
-async def test_a_block_after_the_words_leaves_them(tmp_path: Path) -> None:
+async def test_words_before_a_code_block_stay_on_the_page(tmp_path: Path) -> None:
     goes_on = anyio.Event()
     code = fence("send_channel_message('The sum is 42.')")
     answer = Answer(chunks=[FIRST, "\n\n", "I add.\n", goes_on, "\n", code])

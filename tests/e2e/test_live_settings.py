@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nekro_core.system.atomic_files import write_whole
 from tests.cli.nekro import nekro_meanwhile
 from tests.e2e.bot_process import running_bot
 from tests.e2e.whole_bot import TOKEN, WELL, ModelByChat, WholeBot, fence, until, whole_bot
@@ -23,9 +24,10 @@ def settings_of(bot: WholeBot) -> Path:
 
 
 async def save(bot: WholeBot, text: str) -> None:
-    """Save the file as an editor does, and wait until the bot has applied it."""
+    """Save the file in one step, and wait until the bot has applied it. The bot would take over a
+    file that is empty for a moment."""
     before = bot.bot.log.count("changed settings are in force")
-    settings_of(bot).write_text(text)
+    write_whole(settings_of(bot), text.encode())
     await until(lambda: bot.bot.log.count("changed settings are in force") > before)
 
 
@@ -38,7 +40,7 @@ async def test_a_new_persona_is_in_the_next_prompt(bot: WholeBot) -> None:
     assert "a lighthouse keeper" in str(bot.prompts(group)[-1].messages)
 
 
-async def test_a_new_name_wakes_the_bot(bot: WholeBot) -> None:
+async def test_a_message_with_a_new_name_of_the_bot_wakes_it(bot: WholeBot) -> None:
     group = bot.group()
     await save(bot, '[agent]\nnames = ["Lighthouse"]\n')
     await bot.peer.say_in_group(group, 10001, "Lighthouse, are you there?")
@@ -58,13 +60,12 @@ async def test_a_new_quota_refuses_the_next_question(bot: WholeBot) -> None:
 async def test_a_broken_file_leaves_the_last_good_settings_in_force(bot: WholeBot) -> None:
     group = bot.group()
     await save(bot, '[agent]\npersona = "You are calm."\n')
-    settings_of(bot).write_text(
-        '[agent]\npersona = "You are wild."\n[agent.turn]\nmax_steps = "x"\n'
-    )
+    broken = '[agent]\npersona = "You are wild."\n[agent.turn]\nmax_steps = "x"\n'
+    write_whole(settings_of(bot), broken.encode())
     await bot.logged("settings.toml, line 4: agent.turn.max_steps: ")
     await bot.ask(group)
     assert "You are calm." in str(bot.prompts(group)[-1].messages)
-    settings_of(bot).write_text('[agent]\npersona = "You are wi')
+    write_whole(settings_of(bot), b'[agent]\npersona = "You are wi')
     await bot.logged("settings.toml, line 2: not TOML")
     await bot.ask(group)
     assert "You are calm." in str(bot.prompts(group)[-1].messages)

@@ -45,4 +45,4 @@ async def test_a_command_reads_the_mention_and_the_name_of_the_group(tmp_path: P
         await whole.peer.say_in_group(group, 10001, [text("/hug "), at(12345)])
         await whole.answers(group, 2)
         again = [each for each in whole.peer.calls if each.action == "get_group_info"]
-        assert len(asked) == len(again) == 1
+        assert len(asked) == len(again) == 1, "only the adapter asks, and once"

@@ -88,7 +88,7 @@ async def test_a_message_is_sent_while_the_model_still_writes(whole: WholeBot) -
 @pytest.mark.embedded
 @pytest.mark.long
 @pytest.mark.timeout(400)
-async def test_the_embedded_model_answers_over_the_same_wire(tmp_path: Path) -> None:
+async def test_the_embedded_model_answers_over_a_onebot_connection(tmp_path: Path) -> None:
     """The bot has no settings, no key and no model server. Before the first answer, the embedded
     model reads its prompt, which takes half a minute on two slow cores."""
     weights = await ensure_weights(EmbeddedSettings(), Path("data/models"), print)

@@ -2,19 +2,14 @@
 
 import json
 import signal
-import socket
 from pathlib import Path
 
 from tests.cli.nekro import nekro_meanwhile
 from tests.e2e.whole_bot import WELL, fence, until, whole_bot
+from tests.peers.ports import free_port
 
 BACK_S = 5.0
 """The bot must answer again within this time, in seconds."""
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 async def test_the_bot_is_back_within_five_seconds(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ async def test_one_broken_adapter_does_not_stop_the_bot(
             tmp_path, **model_settings(model), NEKRO_PLATFORMS='["broken", "nowhere"]'
         ) as bot,
     ):
-        assert words in bot.log
+        await until(lambda: words in bot.log, LIMIT_S)
         assert "empty has no adapter.toml" in bot.log
         assert "NEKRO_PLATFORMS: no platform 'nowhere'; there are " in bot.log
         assert await bot.stop() < LIMIT_S

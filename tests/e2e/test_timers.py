@@ -11,6 +11,7 @@ import pytest
 from tests.e2e.bot_process import BotProcess, running_bot
 from tests.e2e.whole_bot import TOKEN, fence, model_settings
 from tests.peers.onebot_v11 import Late, OneBotPeer
+from tests.peers.ports import free_port
 from tests.peers.scripted_model import Asked, ScriptedModelServer
 
 CHATS = 20
@@ -31,10 +32,9 @@ async def test_a_killed_bot_answers_each_timer_once(tmp_path: Path, seed: int) -
     chance = random.Random(seed)
     async with (
         ScriptedModelServer(reply) as model,
-        running_bot(tmp_path, **model_settings(model)) as bot,
+        running_bot(tmp_path, **model_settings(model), PORT=str(free_port())) as bot,
         OneBotPeer("20002", TOKEN, bot.onebot_url) as peer,
     ):
-        bot.environment = {**bot.environment, "PORT": str(bot.running["port"])}
         await peer.wait_connected()
         peer.answer("send", *[Late(0.05)] * 1000)
         for chat in range(CHATS):

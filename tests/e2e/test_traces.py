@@ -88,7 +88,7 @@ async def test_the_operator_says_which_content_is_traced(tmp_path: Path) -> None
         assert spans["chat"].service == "my-bot"
 
 
-async def test_a_collector_that_does_not_answer_delays_no_answer_and_no_end(
+async def test_a_collector_that_does_not_answer_delays_neither_an_answer_nor_the_shutdown(
     tmp_path: Path,
 ) -> None:
     nowhere = {

@@ -26,7 +26,13 @@ def known(commit: str) -> str:
     return commit
 
 
-@pytest.mark.parametrize("commit", [NO_PROMPTS, FIRST_PROMPTS], ids=["without", "with"])
+@pytest.mark.parametrize(
+    "commit",
+    [
+        pytest.param(NO_PROMPTS, id="without", marks=pytest.mark.slow),
+        pytest.param(FIRST_PROMPTS, id="with", marks=pytest.mark.slow),
+    ],
+)
 async def test_old_prompts_are_shown_byte_for_byte_or_the_bot_says_that_they_were_not_stored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], commit: str
 ) -> None:

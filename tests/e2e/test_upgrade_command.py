@@ -22,8 +22,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.bot_process import ROOT
-from tests.e2e.test_restart import free_port
 from tests.e2e.whole_bot import WELL, WholeBot, until, whole_bot
+from tests.peers.ports import free_port
 from tests.peers.postgres import PostgresServer
 
 pytestmark = [pytest.mark.jail, pytest.mark.long]
@@ -43,11 +43,14 @@ class Migration(migrations.Migration):
 """
 WORKS = "CREATE TABLE of_the_test (a INTEGER)"
 FAILS = "INSERT INTO no_such_table VALUES (1)"
-NEEDED = {"PYTHONPATH": sysconfig.get_path("purelib"), "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1"}
-"""These variables let ``nekro upgrade`` install only the wheel into the new environment. PYTHONPATH
-lets Python import the dependencies from the environment of the tests. The checkout is named by a
-.pth file there. Python ignores .pth files in folders of PYTHONPATH, so it does not import the bot
-from the checkout."""
+NEEDED = {"PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1", "PYTHONPATH": "/of/the/old/version"}
+"""These variables let ``nekro upgrade`` install only the wheel into the new environment. The new
+version must not inherit PYTHONPATH."""
+DEPENDENCIES = "dependencies_of_the_tests.pth"
+"""A file of the wheel that names the folder of packages of the tests' environment. So the new
+environment imports the dependencies from there. That folder's own .pth file names the checkout;
+Python reads such files only in its own folder of packages, so it does not import the bot from the
+checkout."""
 
 
 def newest() -> str:
@@ -71,6 +74,8 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = ["--no-deps", "--no-build-isolation", "--wheel-dir", str(made), str(tree)]
     subprocess.run([*pip, *options], check=True, capture_output=True)
     (wheel,) = made.glob("*.whl")
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr(DEPENDENCIES, sysconfig.get_path("purelib"))
     return wheel
 
 
@@ -146,6 +151,7 @@ async def test_the_bot_continues_as_a_version_that_works(tmp_path: Path, good: P
         child = Path(f"/proc/{running(bot)['pid']}")
         assert child.stat().st_uid == os.getuid()
         assert str(current.resolve()) in (child / "cmdline").read_text()
+        assert b"PYTHONPATH=" not in (child / "environ").read_bytes()
         assert f"PPid:\t{pid}\n" in (child / "status").read_text(), (
             "a service manager sees the same"
         )
@@ -181,6 +187,7 @@ async def test_a_failing_migration_is_found_on_a_copy_and_the_bot_notices_nothin
         assert await bot.ask(group) == [WELL]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "options", "reason"),
     [
@@ -221,6 +228,7 @@ async def test_if_a_version_does_not_come_up_the_old_one_is_back_with_its_databa
         assert "heron" in str(bot.prompts(group)[-1].messages)
 
 
+@pytest.mark.slow
 async def test_a_version_that_is_killed_in_the_middle_of_its_start_leaves_nothing_behind(
     tmp_path: Path, good: Path
 ) -> None:
@@ -237,7 +245,8 @@ async def test_a_version_that_is_killed_in_the_middle_of_its_start_leaves_nothin
         assert "heron" in str(bot.prompts(group)[-1].messages)
 
 
-async def test_without_a_bot_the_link_is_switched_and_the_next_start_uses_it(
+@pytest.mark.slow
+async def test_if_no_bot_runs_an_upgrade_only_switches_the_link_that_the_next_start_uses(
     tmp_path: Path, good: Path
 ) -> None:
     status, said = await upgraded(tmp_path, good)
@@ -254,7 +263,7 @@ async def test_without_a_bot_the_link_is_switched_and_the_next_start_uses_it(
     assert version.stdout == "nekro-core 0.1.1\n"
 
 
-async def test_tables_on_a_server_are_tried_on_a_copy_there_and_put_back(
+async def test_on_a_database_server_tables_are_migrated_on_a_copy_first_and_restored_after_a_fault(
     tmp_path: Path, good: Path, postgres: PostgresServer
 ) -> None:
     wheel = changed(
@@ -279,7 +288,8 @@ async def test_tables_on_a_server_are_tried_on_a_copy_there_and_put_back(
         assert "heron" in str(bot.prompts(group)[-1].messages)
 
 
-async def test_a_bot_that_is_ended_while_a_version_is_tried_has_its_old_database(
+@pytest.mark.slow
+async def test_a_bot_that_is_ended_while_a_version_is_tried_gets_its_old_database_back(
     tmp_path: Path, good: Path
 ) -> None:
     wheel = changed(

@@ -65,7 +65,7 @@ def test_the_wheel_has_every_file_of_the_bot_and_no_test(wheel: Path) -> None:
     assert "nekro_core/_builtin/adapters/web/texts/ja.toml" in held
 
 
-def test_the_metadata_of_the_wheel_is_true(wheel: Path) -> None:
+def test_the_metadata_of_the_wheel_fit_the_project(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (path,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         metadata = email.message_from_bytes(archive.read(path))
@@ -82,7 +82,9 @@ def test_the_metadata_of_the_wheel_is_true(wheel: Path) -> None:
     assert metadata["Version"] in changes
 
 
-def test_the_program_says_its_version(wheel: Path, environment: Path, tmp_path: Path) -> None:
+def test_the_installed_command_prints_the_version_of_the_wheel(
+    wheel: Path, environment: Path, tmp_path: Path
+) -> None:
     said = subprocess.run(
         [environment / "bin" / "nekro", "--version"],
         cwd=tmp_path,
@@ -146,9 +148,7 @@ async def test_nekro_run_in_an_empty_folder_serves_page_and_answers(
             async with httpx.AsyncClient(
                 follow_redirects=True, trust_env=False, timeout=60
             ) as browser:
-                link = re.search(r"http://\S+\?token=\S+", bot.log)
-                assert link is not None
-                assert (await browser.get(link[0])).status_code == 200
+                assert (await browser.get(await bot.login_link())).status_code == 200
                 page = await browser.get(bot.address)
                 assert page.url.path.startswith("/ui")
                 script = re.search(r'"(/ui/[^"]+nekro_chat[^"]*\.js)"', page.text)

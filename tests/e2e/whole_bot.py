@@ -23,7 +23,8 @@ from tests.peers.scripted_model import Answer, Asked, Reply, ScriptedModelServer
 
 TOKEN = "token-of-the-whole-bot"
 LONG_S = 60.0
-"""The longest time that a step may take on a busy machine."""
+"""Maximum number of seconds that a test waits for one thing. It is long because the machine may be
+busy."""
 WELL = "all is well"
 _CHAT = re.compile(r"^\[chat\] (\S+)(?:, a |: (?:a|the) )", re.MULTILINE)
 """Finds the chat in a prompt, in the present form and in the form before November 2026."""
@@ -129,7 +130,7 @@ class ModelByChat:
         self.asked: dict[str, list[Asked]] = defaultdict(list)
 
     def __call__(self, asked: Asked) -> Reply:
-        told = (_text(m) for m in asked.messages if m["role"] in ("system", "user"))
+        told = (text_of(m) for m in asked.messages if m["role"] in ("system", "user"))
         found = _CHAT.search("\n".join(told))
         if found is None:
             return Answer(status=400, error={"message": "a prompt of no chat"})
@@ -138,7 +139,7 @@ class ModelByChat:
         return waiting.pop(0) if waiting else fence(f"send_channel_message({WELL!r})")
 
 
-def _text(message: Mapping[str, Any]) -> str:
+def text_of(message: Mapping[str, Any]) -> str:
     content = message["content"]
     if isinstance(content, str):
         return content

@@ -98,7 +98,7 @@ async def test_repeated_and_shuffled_events_are_each_stored_once(whole: WholeBot
         assert texts == sorted(f"line {number}" for number in range(index, 30, 5))
 
 
-async def test_after_a_frozen_connection_the_adapter_asks_what_became_of_the_send(
+async def test_after_a_frozen_connection_the_adapter_asks_whether_a_message_arrived(
     whole: WholeBot,
 ) -> None:
     """The platform received the call, but its answer was lost. After the reconnect, the adapter

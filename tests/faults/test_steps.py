@@ -14,6 +14,7 @@ from tests.e2e.read_database import StoreLook
 from tests.e2e.whole_bot import TOKEN, fence, model_settings
 from tests.faults.steps import Steps
 from tests.peers.onebot_v11 import OneBotPeer
+from tests.peers.ports import free_port
 from tests.peers.scripted_model import ScriptedModelServer
 
 KILLS = int(os.environ.get("KILLS", "6"))
@@ -33,13 +34,13 @@ async def test_wherever_the_bot_is_killed_the_question_is_answered_once(
     tmp_path: Path, bots: BotForker
 ) -> None:
     steps = Steps(tmp_path)
+    environment = {**steps.environment, "PORT": str(free_port())}
     async with (
         ScriptedModelServer(lambda _: fence("send_channel_message('here')")) as model,
-        running_bot(tmp_path, bot_forker=bots, **model_settings(model), **steps.environment) as bot,
+        running_bot(tmp_path, bot_forker=bots, **model_settings(model), **environment) as bot,
         OneBotPeer("20002", TOKEN, bot.onebot_url) as peer,
         StoreLook(bot.data) as look,
     ):
-        bot.environment = {**bot.environment, "PORT": str(bot.running["port"])}
 
         def answers(group: int) -> int:
             return sum(call.params.get("group_id") == group for call in peer.sends)

@@ -143,7 +143,7 @@ def undocumented_api(house: House) -> Outcome:
 def errors_without_root(house: House) -> Outcome:
     """Error classes of `nekro_core` that do not derive from `NekroError`.
 
-    If a class and its base both lack it, only the base is listed.
+    If neither a class nor its base derives from it, only the base is listed.
     """
     return _but(errors.without_root(house.tree), house.kept("errors"))
 

@@ -350,13 +350,13 @@ def test_files_and_folders_that_the_architecture_page_names_must_exist(tmp_path:
     ]
 
 
-def test_files_directly_in_the_package_are_loose(tmp_path: Path) -> None:
+def test_files_directly_in_the_package_count_as_loose(tmp_path: Path) -> None:
     names_there = ["__init__.py", "__main__.py", "py.typed", "cli.py", "notes.txt", "room/a.py"]
     written(tmp_path, {f"nekro_core/{name}": "" for name in names_there})
     assert layout.loose_files(tmp_path) == ["nekro_core/cli.py", "nekro_core/notes.txt"]
 
 
-def test_counts_fall_and_never_rise(tmp_path: Path) -> None:
+def test_a_count_that_fell_is_written_and_one_that_rose_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "not_yet.toml"
     path.write_text("a = 5\nb = 2\nc = 1\n")
     assert ratchet.lower({"a": 3, "b": 4, "c": 0, "d": 1}, path) == [

@@ -99,7 +99,9 @@ def test_a_page_without_translation_is_there_in_english_and_says_so(
         assert note not in (staged / language / translated).read_text("utf-8")
 
 
-def test_a_link_from_a_translated_page_stays_in_its_language(site: Site) -> None:
+def test_links_of_a_translated_page_stay_in_its_language_unless_their_text_names_a_language(
+    site: Site,
+) -> None:
     page, _ = site.page_of("docs/operating.md") or pytest.fail("the page is missing")
     changed = site.with_links_of_site(
         "[English](operating.md) [reference](operating-reference.md#x) [a](accounts.zh.md) "
@@ -136,7 +138,9 @@ def test_lists_and_tables_get_the_empty_line_that_python_markdown_needs() -> Non
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_the_configuration_is_toml(site: Site, language: str) -> None:
+def test_the_configuration_that_is_written_as_toml_is_read_back_unchanged(
+    site: Site, language: str
+) -> None:
     wanted = configuration(site, language)
     assert tomllib.loads(f"project = {as_toml(wanted)}")["project"] == wanted
 

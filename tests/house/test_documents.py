@@ -180,7 +180,7 @@ def test_the_example_of_a_comment_is_in_the_code() -> None:
     assert any(example in each.read_text("utf-8") for each in sources), example
 
 
-def test_the_policys_example_of_an_old_name_warns(
+def test_the_example_in_contributing_of_a_renamed_class_warns_if_its_old_name_is_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (example,) = [each for each in blocks(CONTRIBUTING, "python") if "OldName" in each]
@@ -235,7 +235,7 @@ NOT_OF_OUR_CODE = {
     *("all_old", "egress.toml", "setup.py", "github__create_issue", "guild/channel", "your_bot"),
     *("adapters/NAME", "group_C024BE91L"),
     *("test_a_recalled_message_ends_the_turn",),
-    *("HAPROXY_IMAGE", "NAPCAT_IMAGE", "POSTGRES_IMAGE"),
+    *("HAPROXY_IMAGE", "NAPCAT_IMAGE", "NATS_IMAGE", "PORT_OF_GATEWAY2", "POSTGRES_IMAGE"),
 }
 """Names that other programs define (Linux, NoneBot, nginx, Discord, QQ, Synapse, numpy, pip), a
 file of a running bot, variables of compose.yaml, and examples."""

@@ -39,7 +39,9 @@ def outline(text: str) -> list[str]:
 
 @pytest.mark.parametrize("language", [".zh", ".ja"])
 @pytest.mark.parametrize("guide", GUIDES)
-def test_the_code_and_the_outline_are_the_same(guide: str, language: str) -> None:
+def test_a_translated_guide_has_the_same_code_and_outline_as_the_english_guide(
+    guide: str, language: str
+) -> None:
     english, other = page(guide, ""), page(guide, language)
     assert programs(other) == programs(english) != []
     assert outline(other) == outline(english)

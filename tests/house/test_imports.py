@@ -160,7 +160,7 @@ def test_rooms_can_be_in_a_circle_while_their_files_are_not(tmp_path: Path) -> N
     assert rooms_in_circles(here) == [("nekro_core/a", "nekro_core/b", "nekro_core/c")]
 
 
-def test_large_rooms_have_sub_rooms_and_loose_files(tmp_path: Path) -> None:
+def test_a_circle_between_the_sub_rooms_of_a_large_room_is_found(tmp_path: Path) -> None:
     here = tree(
         tmp_path,
         agent__turn__one="from nekro_core.agent.session import one\n"
@@ -177,7 +177,7 @@ def test_large_rooms_have_sub_rooms_and_loose_files(tmp_path: Path) -> None:
     assert ("nekro_core/agent/turn", "nekro_core/agent/values.py") in edges
 
 
-def test_the_fewest_arrows_that_close_a_circle_are_named(tmp_path: Path) -> None:
+def test_the_one_import_whose_removal_opens_a_circle_is_named(tmp_path: Path) -> None:
     here = tree(
         tmp_path,
         a__low="def f():\n    from nekro_core.a import high\n",

@@ -122,7 +122,7 @@ def test_no_pattern_of_ours_repeats_a_group_possessively() -> None:
     assert not found, "CPython before 3.11.5 matches these wrongly:\n" + "\n".join(found)
 
 
-def test_another_engine_matches_our_patterns_alike() -> None:
+def test_the_library_regex_finds_the_same_matches_of_our_patterns_as_re() -> None:
     """Searches random texts with `re` and `regex`. The texts consist of a pattern's characters."""
     dice = random.Random(0)
     tried = 0

@@ -75,7 +75,7 @@ REACHED = {
 }
 
 
-def test_the_nearest_tests_that_reach_a_line_judge_it_first() -> None:
+def test_a_lines_mutants_are_judged_first_by_the_nearest_tests_that_reach_the_line() -> None:
     in_order = ["tests/b.py::one", "tests/a.py::quick", "tests/a.py::slow", "tests/c.py::far"]
     assert judges(MODULE, SOURCE, 13, REACHED) == in_order
     assert judges(MODULE, SOURCE, 14, REACHED) == ["tests/a.py::quick", "tests/c.py::far"]

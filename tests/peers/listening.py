@@ -18,6 +18,7 @@ class Request:
     path: str
     headers: dict[str, str]
     body: bytes
+    method: str = ""
 
 
 async def read_request(reader: BufferedByteReceiveStream) -> Request:
@@ -26,7 +27,8 @@ async def read_request(reader: BufferedByteReceiveStream) -> Request:
     line, *fields = head.split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (f.partition(":") for f in fields)}
     body = await reader.receive_exactly(int(headers.get("content-length", "0")))
-    return Request(line.split(" ")[1], headers, body)
+    method, path, *_ = line.split(" ")
+    return Request(path, headers, body, method)
 
 
 class LoopbackServer(ABC):

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+from tests.peers.ports import free_port
+
 _START_S = 10.0
 
 
@@ -45,9 +47,7 @@ class NatsServer:
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="nekro-nats-"))
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.start()
         return self
 
@@ -61,9 +61,21 @@ class NatsServer:
         return f"nats://127.0.0.1:{self.port}"
 
     @property
+    def pid(self) -> int:
+        """The server's process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def log(self) -> str:
         """The server's log."""
         return (self._folder / "log").read_text(errors="replace")
+
+    def holds(self, words: bytes) -> bool:
+        """Return whether one of the server's files contains these bytes. Until the server is
+        stopped, some bytes may not be written yet."""
+        files = (path for path in (self._folder / "data").rglob("*") if path.is_file())
+        return any(words in path.read_bytes() for path in files)
 
     def start(self) -> None:
         """Start the server on the same port and with the same files as before."""
@@ -85,6 +97,10 @@ class NatsServer:
             self._process.send_signal(signal.SIGKILL if at_once else signal.SIGINT)
             self._process.wait(30)
             self._process = None
+
+    def kill(self) -> None:
+        """Kill the server, as in a crash."""
+        self.stop(at_once=True)
 
     def pause(self) -> None:
         """Suspend the server's process, as if the machine gave it no processor time."""

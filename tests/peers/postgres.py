@@ -4,19 +4,23 @@ root."""
 import os
 import pwd
 import shutil
-import socket
+import signal
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 import asyncpg
 
 from nekro_core.store import Store
+from tests.peers.ports import free_port
 
 _USER = "nekro"
 _PASSWORD = "only-for-tests"
+_KILLED_S = 5.0
+"""The longest time in seconds to wait until the processes of connections have ended by SIGKILL."""
 _QUICK = ("fsync=off", "full_page_writes=off")
 """These settings lose data only if the machine crashes, and a client sees no difference."""
 
@@ -27,6 +31,27 @@ def programs() -> Path | None:
         Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda p: int(p.parts[4])
     )
     return found[-1].parent if found else None
+
+
+def _children(parent: int) -> list[int]:
+    """The ids of the processes that a process has started and that still run."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        # A process can end while the folder is read. The program's name, in brackets, can have
+        # spaces; the state and the parent's id follow it.
+        with suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(stat.parent.name))
+    return found
+
+
+def is_running(process: int) -> bool:
+    """Whether a process runs. One that has ended, and that its parent has not collected yet, does
+    not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 class PostgresServer:
@@ -55,15 +80,19 @@ class PostgresServer:
         made = self._run("initdb", f"--pgdata={self._data}", "--encoding=UTF8", *options)
         if made.wait(60):
             raise AssertionError(f"initdb failed:\n{self.log}")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    @property
+    def pid(self) -> int:
+        """The server's first process. Its connections are its children."""
+        assert self._process is not None
+        return self._process.pid
 
     @property
     def log(self) -> str:
@@ -85,6 +114,24 @@ class PostgresServer:
             self._process.send_signal(3 if at_once else 2)  # 3 is SIGQUIT, 2 is SIGINT
             self._process.wait(30)
             self._process = None
+
+    def kill(self) -> None:
+        """End the server and the processes of its connections with SIGKILL. Nothing is cleaned up:
+        the next start finds the lock file and recovers from the write-ahead log."""
+        if self._process is None:
+            return
+        # A stopped server makes no new process between the listing and the kill.
+        self._process.send_signal(signal.SIGSTOP)
+        family = _children(self._process.pid)
+        self._process.kill()
+        for child in family:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        self._process.wait(30)
+        self._process = None
+        deadline = time.monotonic() + _KILLED_S
+        while any(map(is_running, family)) and time.monotonic() < deadline:
+            time.sleep(0.005)
 
     async def database(self) -> str:
         """Make a database with the bot's tables, and return its URL."""

@@ -14,7 +14,7 @@ script file holds rules. The first rule that matches answers::
     delay_s = 0.05                   # before each chunk
     times = 1                        # how often the rule may answer; 0, the default: always
     status = 200                     # another one answers with an error
-    usage = true                     # whether the answer counts tokens
+    usage = true                     # whether the answer says how many tokens it has
     then = "end"                     # or "break", "stall", "endless", "no_done"
     calls = [{ name = "roll_dice", arguments = { sides = 20 } }]    # native function calls
 
@@ -76,9 +76,10 @@ class Answer:
     ``seed`` decides the places of the cuts. With ``said_again``, every piece has the id and the
     name.
 
-    ``then`` is the end of the answer: ``end`` is a proper end, ``no_done`` lacks ``[DONE]`` and a
-    reason, ``break`` breaks the connection, ``stall`` leaves the connection open and silent,
-    ``endless`` repeats the text forever, ``error`` reports ``error`` inside the stream.
+    ``then`` is the end of the answer: ``end`` is a proper end, ``no_done`` lacks ``[DONE]`` and the
+    reason why the reply ended, ``break`` breaks the connection, ``stall`` leaves the connection
+    open and silent, ``endless`` repeats the text forever, ``error`` reports ``error`` inside the
+    stream.
     """
 
     chunks: Sequence[str | float | bytes | anyio.Event | Callable[[], None]] = ()
@@ -140,8 +141,8 @@ class ScriptedModelServer(LoopbackServer):
 
     ``replies`` are either replies that are used one after another, or a function, perhaps an
     asynchronous one, that makes the reply to each request. When no reply is left, the answer is a
-    500 and the request is added to ``unexpected``. ``refuses`` names request fields that are
-    answered with 400, as some endpoints do.
+    500 and the request is added to ``unexpected``. A request that has one of the
+    fields ``refuses`` gets a 400, as from some endpoints.
     """
 
     def __init__(

@@ -9,7 +9,6 @@ import hashlib
 import hmac
 import os
 import signal
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -19,6 +18,8 @@ from urllib.parse import quote
 
 import anyio
 import httpx
+
+from tests.peers.ports import free_port
 
 HOME = Path(os.environ.get("SYNAPSE_VENV") or Path(__file__).parents[2] / ".venv-synapse")
 PYTHON = HOME / "bin" / "python"
@@ -196,9 +197,7 @@ class Synapse:
 @asynccontextmanager
 async def synapse(folder: Path) -> AsyncIterator[Synapse]:
     """Run a server with its data in ``folder``, on a free port of 127.0.0.1."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     (folder / "log.yaml").write_text(_LOG.format(folder=folder))
     (folder / "homeserver.yaml").write_text(_CONFIG.format(folder=folder, port=port, secret=SECRET))
     command = (str(PYTHON), "-m", "synapse.app.homeserver", "-c", str(folder / "homeserver.yaml"))

@@ -35,7 +35,7 @@ usage = false
 """
 
 
-async def test_the_first_matching_rule_with_answers_left_answers() -> None:
+async def test_the_first_rule_that_matches_and_has_answers_left_gives_the_answer() -> None:
     async with ScriptedModelServer(read_script(SCRIPT)) as server:
         settings = LLMSettings(base_url=server.base_url, model="m", retries=0)
         model = HttpChatModel(settings)

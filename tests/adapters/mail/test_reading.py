@@ -262,7 +262,7 @@ def test_too_deeply_nested_parts_raise_no_error() -> None:
 # -- threads ---------------------------------------------------------------------------------
 
 
-def test_one_of_the_bots_message_ids_is_enough_to_find_the_thread() -> None:
+def test_one_message_id_of_the_bot_in_a_reply_is_enough_to_find_the_thread() -> None:
     root = thread_of("<1@ann>", (), "x.org")
     assert root == thread_of("<3@ann>", ("<1@ann>", "<2@bo>"), "x.org")
     ours = new_id(root, "delivery-1", "x.org")

@@ -110,8 +110,8 @@ async def test_a_reply_to_the_bot_is_for_the_bot(scene: Scene) -> None:
 
 
 async def test_received_media_are_stored(scene: Scene) -> None:
-    """The bot uses the endpoint that needs a token. nonebot-adapter-matrix 0.2.3 uses the endpoint
-    without a token, which answers 404 on a current Synapse."""
+    """The bot downloads media from the endpoint that needs a token. nonebot-adapter-matrix 0.2.3
+    uses the one without a token, which answers 404 on a current Synapse."""
     lin, host = scene.lin, scene.bot.host
     mxc = await lin.upload(png(), "image/png", "dot.png")
     picture = {"msgtype": "m.image", "body": "dot.png", "url": mxc}
@@ -268,6 +268,26 @@ async def test_invitations_from_allowed_people_are_accepted(
         await again.connected()
         await lin.say(private, "still here?")
         assert (await again.host.next_message()).chat_key == key_of(private, private=True)
+
+
+async def test_an_invitation_that_cannot_be_accepted_is_stored_for_the_operator(
+    tmp_path: Path, server: Synapse, proxy: RecordingProxy
+) -> None:
+    lin, account = await people(server, "lin", "bot")
+    entry = {"auto_accept_invites": True, "auto_accept_whitelist": [lin.user_id]}
+    full = Refusal(403, {"errcode": "M_FORBIDDEN", "error": "the room is full"})
+    async with running(tmp_path / "bot", proxy, account, **entry) as bot:
+        await bot.connected()
+        proxy.rule = lambda _, path: full if "/join/" in path else None
+        room = await lin.make_room(account)
+        await bot.host.until(lambda: bool(bot.host.requests), limit_s=60)
+        assert len(proxy.of("POST", "/join/")) == 4
+        (wanted,) = bot.host.requests
+        assert (wanted.user_id, wanted.group_id) == (lin.user_id, room)
+        proxy.rule = lambda *_: None
+        await bot.adapter.answer_request(wanted, approve=True, reason="")
+        joined = await lin.call("GET", f"/rooms/{room}/joined_members")
+        assert account.user_id in joined["joined"]
 
 
 async def test_invitations_are_not_accepted_by_default(
@@ -492,10 +512,23 @@ async def test_a_message_whose_outcome_is_unknown_is_found_by_its_delivery_id(sc
     assert (await bot.adapter.send(never)).state is DeliveryState.UNKNOWN
     proxy.rule = lambda *_: None
     now = bot.adapter._accounts[0]._clock()
+
+    def strange(path: str, answer: Any) -> Any:
+        """Put what is no event, and events without a usable time, before the server's events."""
+        if "/messages" in path:
+            odd = [None, 7, {"origin_server_ts": "now"}, {"origin_server_ts": None, "content": 1}]
+            answer["chunk"] = [*odd, *answer["chunk"]]
+        return answer
+
+    proxy.change = strange
     found = await bot.adapter.confirm(UncertainDelivery(delivery=lost, since=now))
     assert found.state is DeliveryState.SENT
     gone = await bot.adapter.confirm(UncertainDelivery(delivery=never, since=now))
     assert gone.state is DeliveryState.REJECTED
+    proxy.change = lambda path, answer: {"chunk": {"a": 1}} if "/messages" in path else answer
+    gone = await bot.adapter.confirm(UncertainDelivery(delivery=never, since=now))
+    assert gone.state is DeliveryState.REJECTED
+    proxy.change = None
     # A second send with the same delivery id makes the same event, so people see it once.
     bot.adapter._send_s = 10
     assert (await bot.adapter.send(lost)).message_id == found.message_id
@@ -560,7 +593,7 @@ async def test_the_adapter_logs_in_again_when_its_token_expires(
     assert (tmp_path / "bot" / "matrix" / "tokens.json").exists()
 
 
-async def test_people_see_that_the_bot_is_typing_until_it_ends(scene: Scene) -> None:
+async def test_people_see_that_the_bot_is_typing_until_the_typing_ends(scene: Scene) -> None:
     bot, lin, key = scene.bot, scene.lin, key_of(scene.room)
     assert bot.adapter.capabilities(key).typing_s == 20
 
@@ -598,7 +631,9 @@ async def test_a_message_gets_the_bots_reaction_once(scene: Scene) -> None:
     ]
 
 
-async def test_a_room_that_the_bot_has_left_is_a_refusal(scene: Scene, server: Synapse) -> None:
+async def test_typing_and_a_reaction_are_refused_in_a_room_that_the_bot_is_not_in(
+    scene: Scene, server: Synapse
+) -> None:
     (stranger,) = await people(server, "stranger")
     key = key_of(await stranger.make_room())
     with pytest.raises(SignRefused):

@@ -120,7 +120,7 @@ def test_mentions_are_read(content: dict[str, Any], wanted: Segments) -> None:
     assert with_mentions(content["body"], content, BOT) == wanted
 
 
-def test_a_message_is_for_the_bot_if_it_mentions_or_answers_it() -> None:
+def test_a_message_that_mentions_or_answers_the_bot_is_for_the_bot() -> None:
     assert is_for({}, (Mention(BOT),), BOT)
     assert is_for({}, (Reply("$1", BOT),), BOT)
     assert not is_for({}, (Reply("$1", LIN), Mention(MO), Mention(EVERYONE)), BOT)

@@ -1,4 +1,4 @@
-"""The adapter's settings, and the file that stores how far an account has read."""
+"""The adapter's settings, and the checkpoint file, which stores how far an account has read."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,9 @@ def test_an_invalid_setting_is_named_without_its_secret(
     assert "syt_secret" not in str(error.value)
 
 
-async def test_the_checkpoint_waits_for_every_earlier_message(tmp_path: Path) -> None:
+async def test_the_checkpoint_passes_a_message_only_when_all_earlier_messages_are_stored(
+    tmp_path: Path,
+) -> None:
     async def done() -> None: ...
 
     async def fails() -> None:
@@ -81,7 +83,7 @@ async def test_the_checkpoint_waits_for_every_earlier_message(tmp_path: Path) ->
     assert not path.exists()
 
 
-def test_an_unreadable_checkpoint_is_ignored(tmp_path: Path) -> None:
+def test_an_unreadable_checkpoint_file_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "bot.json"
     for text in ("", "{", "[]", '{"since": 7}'):
         path.write_text(text)

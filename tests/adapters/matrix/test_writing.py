@@ -134,7 +134,7 @@ async def test_the_longest_text_fits_into_an_event(character: str) -> None:
     assert len(canonical) < EVENT_BYTES - 1500
 
 
-async def test_markdown_has_a_form_with_tags_beside_the_text() -> None:
+async def test_markdown_is_sent_as_html_beside_its_source() -> None:
     source = "**Go** to [it](https://example.org) <script>x</script>"
     content = await written(Mention("@lin:home"), Text(source, markdown=True))
     assert content["body"] == f"Lin <3{source}"
@@ -145,5 +145,5 @@ async def test_markdown_has_a_form_with_tags_beside_the_text() -> None:
     assert "<script>" not in formatted
 
 
-async def test_markdown_without_marks_needs_no_second_form() -> None:
+async def test_markdown_without_marks_is_sent_without_html() -> None:
     assert "formatted_body" not in await written(Text("2 * 3", markdown=True))

@@ -245,7 +245,7 @@ async def test_requests_of_people_are_handed_over_and_answered(bot: Bot, peer: O
     ):
         event = {"post_type": "request", "self_id": 20002, "time": 1_800_000_000, "user_id": 10001}
         await peer.emit({**event, **fields})
-    await peer.say_in_group(30003, 10001, "that was all")
+    await peer.say_in_private(10001, "that was all")
     await bot.host.next_message()
     host: MemoryHost = bot.host
     friend, join, invite = host.requests

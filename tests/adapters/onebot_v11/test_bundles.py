@@ -59,7 +59,7 @@ async def test_a_bundle_is_sent_in_the_form_of_each_implementation(
         assert second["message"] == [{"type": "text", "data": {"text": "[CQ:at,qq=all]"}}]
 
 
-async def test_the_bot_remembers_that_an_implementation_has_no_bundles(
+async def test_after_an_implementation_refused_a_bundle_no_more_bundles_are_offered(
     tmp_path: Path, bundle: Forward
 ) -> None:
     async with running(tmp_path) as bot, bot.peer() as peer:

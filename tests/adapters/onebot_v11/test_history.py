@@ -128,7 +128,7 @@ async def test_a_first_message_that_was_lost_in_a_crash_is_fetched(bot: Bot) -> 
         assert [each.text for each in await bot.host.received(2)] == ["taken", "now"]
 
 
-async def test_without_a_history_messages_are_still_received(bot: Bot) -> None:
+async def test_messages_are_received_from_an_implementation_that_has_no_history(bot: Bot) -> None:
     async with bot.peer(has_history=False) as peer:
         await peer.wait_connected()
         await peer.say_in_group(30003, 10001, "before")

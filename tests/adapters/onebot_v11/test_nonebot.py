@@ -63,7 +63,7 @@ async def answered_elsewhere(bot: Bot, peer: OneBotPeer) -> list[bool]:
     return [message.answered_elsewhere for message in await bot.host.received(2)]
 
 
-async def test_a_blocking_matcher_keeps_its_message_from_the_bot_while_it_still_works(
+async def test_while_a_blocking_matcher_works_its_message_is_already_kept_from_the_bot(
     bot: Bot, peer: OneBotPeer
 ) -> None:
     rolled = anyio.Event()

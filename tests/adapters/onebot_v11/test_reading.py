@@ -205,7 +205,7 @@ def test_an_unusable_time_stamp_is_replaced_by_the_present_time(
         ("", ""),
     ],
 )
-def test_only_plain_numbers_are_sent_as_numbers(identity: str, wire: int | str) -> None:
+def test_only_ids_in_plain_ascii_digits_are_sent_as_numbers(identity: str, wire: int | str) -> None:
     assert wire_id(identity) == wire
 
 

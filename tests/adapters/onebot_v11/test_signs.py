@@ -66,7 +66,7 @@ async def test_an_emoji_of_several_characters_is_refused_without_a_call(
     assert peer.account.reactions == []
 
 
-async def test_an_implementation_without_these_actions_is_asked_once(
+async def test_an_implementation_without_typing_and_reactions_gets_one_call_for_each(
     scene: tuple[Bot, OneBotPeer],
 ) -> None:
     bot, peer = scene
@@ -92,7 +92,7 @@ async def test_an_implementation_without_these_actions_is_asked_once(
     assert not bot.adapter.capabilities(GROUP).reactions
 
 
-async def test_a_stranger_who_is_no_friend_is_refused_and_friends_are_not(
+async def test_typing_is_refused_for_a_stranger_and_still_shown_to_a_friend(
     scene: tuple[Bot, OneBotPeer],
 ) -> None:
     bot, peer = scene

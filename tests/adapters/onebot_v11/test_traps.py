@@ -68,7 +68,9 @@ async def test_events_over_http_are_refused(bot: Bot, path: str) -> None:
         assert (await bot.host.next_message()).text == "true"
 
 
-async def test_an_http_route_without_a_token_stops_the_start(tmp_path: Path) -> None:
+async def test_the_adapter_refuses_to_start_beside_an_http_route_that_needs_no_token(
+    tmp_path: Path,
+) -> None:
     host = MemoryHost(tmp_path, {"onebot_access_token": TOKEN})
     driver = new_driver()
     adapter = create(host, driver)
@@ -141,7 +143,9 @@ def test_an_empty_token_file_stops_the_start(tmp_path: Path) -> None:
 # -- order -------------------------------------------------------------------------------------
 
 
-async def test_a_slow_lookup_keeps_the_order_of_messages(bot: Bot, peer: OneBotPeer) -> None:
+async def test_messages_of_a_chat_keep_their_order_while_one_waits_for_a_slow_lookup(
+    bot: Bot, peer: OneBotPeer
+) -> None:
     first = await peer.say_in_group(30003, 10001, "one")
     peer.answer("get_msg", Late(0.3))
     await peer.say_in_group(30003, 10001, [reply(first), text("two")])
@@ -192,7 +196,7 @@ class DownAtFirst(MemoryHost):
         return await super().instance_of(adapter, account)
 
 
-async def test_a_job_that_fails_does_not_stop_the_next_job_of_its_key() -> None:
+async def test_in_a_keyed_queue_the_next_job_of_a_key_runs_although_the_one_before_failed() -> None:
     done: list[str] = []
 
     async def good() -> None:
@@ -209,7 +213,7 @@ async def test_a_job_that_fails_does_not_stop_the_next_job_of_its_key() -> None:
     assert done == ["good", "good"]
 
 
-async def test_submit_waits_while_the_queue_is_full() -> None:
+async def test_submitting_a_job_waits_while_the_keyed_queue_is_full() -> None:
     gate = anyio.Event()
     async with anyio.create_task_group() as tasks:
         queue = KeyedQueue(tasks, capacity=2)

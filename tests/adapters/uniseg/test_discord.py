@@ -1,4 +1,4 @@
-"""The Discord adapter without a gateway, with payloads from Discord's documentation."""
+"""The Discord adapter without Discord's gateway, with payloads from Discord's documentation."""
 
 import json
 from collections.abc import AsyncIterator
@@ -154,7 +154,9 @@ async def test_a_channel_sees_that_the_bot_is_typing(discord: Discord) -> None:
     ]
 
 
-async def test_a_private_chat_of_which_nothing_was_heard_sees_it_too(discord: Discord) -> None:
+async def test_a_private_chat_without_earlier_events_sees_that_the_bot_is_typing(
+    discord: Discord,
+) -> None:
     await discord.say("hello")
     await discord.bench.adapter.show_typing(ChatKey.parse(PRIVATE), typing=True)
     assert [each.url.path for each in discord.bench.driver.requests] == [
@@ -172,7 +174,7 @@ async def test_a_message_gets_the_bots_reaction(discord: Discord) -> None:
 
 
 @pytest.mark.parametrize(("status", "refused"), [(400, True), (403, True), (404, False)])
-async def test_a_refused_sign_is_told_from_a_message_that_is_gone(
+async def test_only_a_refused_reaction_and_not_a_missing_message_raises_sign_refused(
     discord: Discord, status: int, refused: bool
 ) -> None:
     await discord.say("hello")

@@ -1,4 +1,4 @@
-"""The KOOK adapter without a gateway, with signals from KOOK's documentation."""
+"""The KOOK adapter without KOOK's gateway, with signals from KOOK's documentation."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

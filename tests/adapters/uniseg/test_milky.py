@@ -199,7 +199,9 @@ async def test_requests_are_handed_over_and_answered(
         assert params.items() >= expected[1].items()
 
 
-async def test_a_refused_answer_says_what_the_platform_said(milky: Milky) -> None:
+async def test_if_the_platform_refuses_the_answer_to_an_invitation_the_error_has_its_reason(
+    milky: Milky,
+) -> None:
     await milky.event("group_invitation", initiator_id=1, group_id=30003, invitation_seq=9)
     await milky.bench.host.until(lambda: bool(milky.bench.host.requests))
     milky.bench.driver.answer = milky.refusal
@@ -209,7 +211,9 @@ async def test_a_refused_answer_says_what_the_platform_said(milky: Milky) -> Non
         )
 
 
-async def test_a_webhook_without_a_token_stops_the_start(tmp_path: Path) -> None:
+async def test_the_adapter_does_not_start_with_a_webhook_that_needs_no_token(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(RuntimeError, match="MILKY_WEBHOOK has no access_token"):
         async with bench(tmp_path, "milky", milky_webhook={"host": "127.0.0.1", "port": 1}):
             pass

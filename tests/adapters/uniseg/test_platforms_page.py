@@ -99,8 +99,9 @@ PLACE_WORDS = {
 
 
 def signs(folder: Path, language: str) -> Iterator[str]:
-    """The table of the guides for operators: what people see while the bot writes. The chat page
-    shows that the bot works by itself, with the event ``working`` of its stream."""
+    """The table of the guides for operators: what people see while the bot writes. The row of the
+    chat page is written here by hand: the page learns from the event ``working`` of its stream that
+    the bot works, not from calls to its adapter."""
     private, groups, yes, page = PLACE_WORDS[language]
     yield "| " + " | ".join(SIGN_WORDS[language]) + " |"
     yield "|---|---|---|---|"

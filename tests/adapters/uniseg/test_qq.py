@@ -1,4 +1,4 @@
-"""The adapter of QQ's official bots without a gateway, with events from QQ's wiki."""
+"""The adapter of QQ's official bots without QQ's gateway, with events from QQ's wiki."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -189,7 +189,9 @@ async def test_a_request_to_join_a_group_is_handed_over_and_answered(qq: QQ) -> 
     assert call.json == {"op": "decline", "join_request_id": "j1", "reject_reason": "full"}
 
 
-async def test_a_webhook_without_verification_stops_the_start(tmp_path: Path) -> None:
+async def test_the_adapter_does_not_start_with_a_webhook_without_verification(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(RuntimeError, match="QQ_VERIFY_WEBHOOK is off"):
         async with bench(tmp_path, "qq", qq_verify_webhook=False):
             pass

@@ -19,7 +19,9 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from adapters.uniseg import factories
 from nekro_core.api.adapter import (
+    AccountStatus,
     ConnectionProblem,
+    PlatformAccounts,
     SupportsAccounts,
     SupportsConfirmation,
     UncertainDelivery,
@@ -201,6 +203,32 @@ async def test_the_adapter_reconnects_when_the_server_is_silent(tmp_path: Path) 
         with anyio.fail_after(30):
             while len(identified) < 2:
                 await anyio.sleep(0.02)
+
+
+def _status_of(accounts: PlatformAccounts, key: str) -> AccountStatus:
+    (found,) = (each for each in accounts.listed() if each.key == key)
+    return found
+
+
+async def test_the_error_of_a_server_that_never_answers_the_login_is_shown(
+    tmp_path: Path,
+) -> None:
+    async def say_nothing(wire: ServerConnection) -> None:
+        await wire.wait_closed()
+
+    async with (
+        SatoriPeer() as peer,
+        strange_server(say_nothing) as (client, _),
+        running(tmp_path, peer) as bot,
+    ):
+        assert isinstance(bot.adapter, SupportsAccounts)
+        accounts = bot.adapter.managed_accounts
+        added = await accounts.add(client)
+        with anyio.fail_after(60):
+            while not (status := _status_of(accounts, added.key)).last_error:
+                await anyio.sleep(0.05)
+        assert status.state == "connecting"
+        assert "did not answer the login within 10 s" in status.last_error
 
 
 async def test_an_edit_changes_the_stored_message(tmp_path: Path) -> None:

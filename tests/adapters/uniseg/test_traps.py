@@ -155,7 +155,9 @@ async def test_uniseg_still_uses_a_discord_channel_id_as_a_user_id(
     assert "create_DM(recipient_id=int(target.id))" in text
 
 
-async def test_a_picture_that_cannot_be_fetched_has_a_problem(satori: Satori) -> None:
+async def test_a_picture_that_cannot_be_fetched_is_received_with_the_reason_in_place_of_its_bytes(
+    satori: Satori,
+) -> None:
     await satori.say('<img src="internal:somewhere"/>')
     satori.bench.driver.answer = lambda _: OSError("gone")
     (image,) = (await satori.bench.host.next_message()).segments

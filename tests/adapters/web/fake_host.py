@@ -212,6 +212,9 @@ class FakeHost:
             return records[-limit:]
         return [record for record in records if record.seq > after][:limit]
 
+    async def name_chat(self, chat_key: ChatKey, name: str) -> None:
+        pass
+
     async def newest_times(self, instance: str) -> Mapping[ChatKey, float]:
         return {key: records[-1].time for key, records in self.history.items() if records}
 

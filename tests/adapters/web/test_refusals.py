@@ -103,7 +103,9 @@ class TestInvalidRequests:
         assert not table.host.accepted
 
     @pytest.mark.parametrize("number", ["-1", "x", "1e3", "1_0", "٣", "", "9" * 25, "0x10"])
-    async def test_an_invalid_number_is_refused(self, table: Web, number: str) -> None:
+    async def test_an_invalid_limit_position_or_media_number_in_an_address_is_refused(
+        self, table: Web, number: str
+    ) -> None:
         for path in (f"messages?limit={number}", f"messages?after={number}", f"media/{number}/0"):
             answer = await table.client.get(f"/api/v1/rooms/lobby/{path}")
             assert answer.status_code in {400, 404}, path

@@ -59,7 +59,8 @@ class Request:
 
 @dataclass
 class Outcome:
-    """The result of one scenario in one wording."""
+    """The result of one scenario, played with one of the stored wordings of the model's replies
+    (see `WORDINGS`)."""
 
     number: int
     wording: str

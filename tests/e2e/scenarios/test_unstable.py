@@ -51,7 +51,7 @@ def test_words_may_name_a_time_whose_date_is_in_a_call() -> None:
     assert to_stored("At 01:10.", OLD, "At 01:10. 2026-11-29 01:10") == "At ⟨clock +120⟩."
 
 
-def test_a_mark_without_a_value_is_refused() -> None:
+def test_a_stored_reply_is_refused_if_the_new_request_lacks_a_value_that_it_refers_to() -> None:
     with pytest.raises(MarkUnknown, match="has 2 of them"):
         from_stored("#⟨message 2⟩", NEW)
     with pytest.raises(MarkUnknown, match="what time it is"):

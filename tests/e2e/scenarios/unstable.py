@@ -2,9 +2,10 @@
 messages, the ids of timers and runs, results of two digits (of dice), the date of today, and times
 that are counted from now.
 
-For example, a reply that was written for one run contains ``#12``. It is stored with the position
-of this number among the numbers of its request. When it is played back, it gets the number at the
-same position of the new request.
+For example, a reply that was written for one run contains ``#12``. It is stored with a mark
+instead of the number. The mark says the position of the number among the numbers in the reply's
+request. When the reply is played back, the number at this position of the new request replaces the
+mark.
 """
 
 import re

@@ -8,7 +8,6 @@ import base64
 import io
 import json
 import shutil
-import socket
 import subprocess
 import wave
 from collections.abc import AsyncIterator
@@ -22,6 +21,7 @@ from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 
 from tests.peers.onebot_v11 import OneBotPeer, at, reply, text
+from tests.peers.ports import free_port
 
 KOISHI = Path(__file__).parent
 PNG = base64.b64decode(
@@ -43,12 +43,6 @@ def silence() -> bytes:
         voice.setparams((1, 2, 16000, 160, "NONE", ""))
         voice.writeframes(bytes(320))
     return buffer.getvalue()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Koishi:

@@ -21,6 +21,7 @@ import anyio
 import anyio.to_thread
 
 from tests.peers.mail.configuration import QUEUES, Ports, dovecot, postfix_main, postfix_master
+from tests.peers.ports import free_port
 
 DOMAIN = "example.test"
 PASSWORD = "a password for tests"
@@ -68,7 +69,7 @@ class MailServer:
         self.folder = Path(tempfile.mkdtemp(prefix="mail-server-"))
         self._stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self.folder.chmod(0o755)  # Dovecot's and Postfix's processes run as other users.
-        self.ports = Ports(*_free_ports(4))
+        self.ports = Ports(*(free_port() for _ in range(4)))
         for name, owner in (("mail", "mail"), ("postfix-data", "postfix"), ("run", None)):
             (self.folder / name).mkdir()
             if owner:
@@ -222,14 +223,6 @@ def _arrival(name: str) -> tuple[int, int]:
     # A Maildir name is: seconds "." "M" microseconds "P" process ...
     seconds, _, rest = name.partition(".")
     return int(seconds), int(rest[1:].partition("P")[0])
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 def _ended(process: subprocess.Popen[bytes] | None) -> None:

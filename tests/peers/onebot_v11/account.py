@@ -1,4 +1,5 @@
-"""Holds the state of the fake implementation: its account, its chats and all their messages."""
+"""Holds the state of the fake OneBot implementation: its account, its chats and all
+their messages."""
 
 import base64
 import hashlib
@@ -39,8 +40,8 @@ class Account:
     string_messages: bool = False
     has_history: bool = True
     bundles: Literal["napcat", "go-cqhttp", "lagrange", ""] = "napcat"
-    """The implementation whose calls for bundles the fake imitates. If empty, it has no such
-    calls."""
+    """The implementation whose calls for bundles of forwarded messages the fake imitates. If empty,
+    the fake has no such calls."""
     takes_pieces: bool = True
     """True if the fake supports NapCat's ``upload_file_stream``."""
     has_signs: bool = True

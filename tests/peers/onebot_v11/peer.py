@@ -1,4 +1,5 @@
-"""Connects the fake implementation: it sends and receives frames, logs them, and applies faults."""
+"""The connection between the fake OneBot implementation and an application, such as the bot: it
+sends and receives frames, records them, and applies faults."""
 
 import json
 import time

@@ -4,7 +4,6 @@ import importlib.util
 import itertools
 import json
 import os
-import socket
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
@@ -17,6 +16,8 @@ from typing import Any, Self
 import anyio
 from anyio.abc import Process, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
+
+from tests.peers.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 PLATFORM, SELF, TOKEN = "mem", "bot1", "a token for tests"
@@ -53,7 +54,7 @@ class SatoriPeer:
 
     def __init__(self, *, token: str = TOKEN, self_id: str = SELF, port: int = 0) -> None:
         self.token, self.self_id = token, self_id
-        self.port = port or _free_port()
+        self.port = port or free_port()
         self.calls: list[Call] = []
         self.connections = 0
         self.log: list[str] = []
@@ -196,9 +197,3 @@ async def _answers(port: int) -> bool:
             return True
     except OSError:
         return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -1,5 +1,6 @@
 """The typing state and reactions on Telegram."""
 
+import anyio
 import pytest
 
 from nekro_core.api.adapter import SignRefused
@@ -35,7 +36,7 @@ async def test_a_message_gets_the_bots_reaction(bot: Bench, peer: TelegramPeer) 
     assert peer.account.reactions == {(GROUP_ID, said): ["👀"]}
 
 
-async def test_an_emoji_that_telegram_does_not_allow_is_a_refusal(
+async def test_a_reaction_with_an_emoji_that_telegram_does_not_allow_raises_sign_refused(
     bot: Bench, peer: TelegramPeer
 ) -> None:
     await peer.say(GROUP_ID, 10001, "hello")
@@ -44,15 +45,15 @@ async def test_an_emoji_that_telegram_does_not_allow_is_a_refusal(
         await bot.adapter.react(GROUP, heard.message_id, "🦄")
     with pytest.raises(Exception, match="not found") as gone:
         await bot.adapter.react(GROUP, f"99999@{GROUP_ID}", "👀")
-    assert not isinstance(gone.value, SignRefused), "other messages can get the reaction"
+    assert not isinstance(gone.value, SignRefused), "the same reaction works on other messages"
 
 
-async def test_a_chat_that_the_bot_has_left_is_a_refusal(bot: Bench) -> None:
+async def test_typing_in_a_chat_that_the_bot_has_left_raises_sign_refused(bot: Bench) -> None:
     with pytest.raises(SignRefused, match="chat not found"):
         await bot.adapter.show_typing(ChatKey.parse("telegram-group_-1009"), typing=True)
 
 
-async def test_while_the_rate_limit_lasts_messages_have_the_next_call(
+async def test_during_a_rate_limit_the_typing_state_makes_no_call_and_a_message_waits(
     bot: Bench, peer: TelegramPeer
 ) -> None:
     limit = Failed(429, "Too Many Requests: retry after 1", {"retry_after": 1})
@@ -62,6 +63,12 @@ async def test_while_the_rate_limit_lasts_messages_have_the_next_call(
         await bot.adapter.show_typing(GROUP, typing=True)
     assert not isinstance(refused.value, SignRefused)
     assert "sendChatAction" not in [each.method for each in peer.calls]
-    assert (await bot.send(GROUP, "two")).ok  # this call waits until the limit is over
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(bot.send, GROUP, "two")  # this call waits until the limit is over
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(Exception, match="Too Many Requests"):
+            await bot.adapter.show_typing(GROUP, typing=True)
+    assert [each.method for each in peer.calls][-2:] == ["sendMessage", "sendMessage"]
+    assert peer.calls[-1].text == "two"
     await bot.adapter.show_typing(GROUP, typing=True)
     assert peer.calls[-1].method == "sendChatAction"

@@ -153,7 +153,9 @@ async def test_media_are_fetched_and_the_token_stays_secret(bot: Bench, peer: Te
     assert not any(peer.token in repr(message) for message in bot.host.accepted)
 
 
-async def test_a_file_that_is_too_large_has_a_problem(bot: Bench, peer: TelegramPeer) -> None:
+async def test_a_file_that_is_too_large_is_received_with_the_reason_in_place_of_its_bytes(
+    bot: Bench, peer: TelegramPeer
+) -> None:
     document = peer.account.document(bytes(20_000_001), "film.bin")
     await peer.say(GROUP_ID, LIN, document=document)
     (file,) = (await bot.host.next_message()).segments
@@ -463,7 +465,7 @@ async def test_a_rate_limited_send_is_pending_and_the_next_one_works(
     assert (await bot.send(GROUP, "one")).ok
 
 
-async def test_a_message_to_a_group_that_became_a_supergroup_is_sent_there(
+async def test_a_message_to_a_group_that_became_a_supergroup_is_sent_to_the_supergroup(
     bot: Bench, peer: TelegramPeer
 ) -> None:
     peer.account.chat(-5, type="group")
