@@ -18,7 +18,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run chat docs doctor kit wheel image test test-python fresh long check format pictures follows follows-judge bench compare mutants crash upgrade soak year peers attack stdlib platforms synapse telegram-peer koishi clean
+.PHONY: help run chat docs doctor kit wheel image test test-python fresh long slow check format pictures follows follows-judge bench compare mutants crash upgrade soak year peers attack stdlib platforms synapse telegram-peer koishi clean
 
 help:
 	@echo "make run      start the bot; prints the address of its page"
@@ -26,9 +26,10 @@ help:
 	@echo "make doctor   what works on this machine, what does not, how to mend it"
 	@echo "make kit      the environment for writing plugins: docs/plugins.md"
 	@echo "make wheel    dist/nekro_core-VERSION-py3-none-any.whl, for pipx, uvx and pip"
-	@echo "make image    the container image nekro-core (BASE=python:3.12-slim-bookworm EXTRAS=postgres)"
+	@echo "make image    the container image nekro-core (BASE=python:3.12-slim-bookworm EXTRAS=postgres,cluster)"
 	@echo "make test     the test suite, in a few minutes"
 	@echo "make long     the rest: containers, every attack, a broken world, whole programs, the real model"
+	@echo "make slow     more of the same: what takes longest and fails least; not in CI"
 	@echo "make check    format, lint, types, import contracts"
 	@echo "make bench    speed and memory beside their physical floor"
 	@echo "make compare  the same of an older commit (BASE=e6237b0) and of this code, in turn"
@@ -68,7 +69,7 @@ wheel: $(VENV)/.made
 # BASE must have Python 3.11 to 3.13 with venv. CONTAINER=podman works too. IMAGE_ARGS="--network host" reaches
 # a package index that only this machine reaches.
 image: BASE ?= python:3.12-slim-bookworm
-EXTRAS ?= postgres
+EXTRAS ?= postgres,cluster
 IMAGE ?= nekro-core
 CONTAINER ?= docker
 image:
@@ -96,9 +97,14 @@ fresh:
 
 long: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory synapse || echo "Synapse cannot be had: what needs it is skipped"
-	$(BIN)/pytest -m "long and not reloads" $(AT_ONCE) 2 $(ARGS)
+	$(BIN)/pytest -m "long and not slow and not reloads" $(AT_ONCE) 2 $(ARGS)
 	# Each of their reloads counts all objects of the process, so that theirs had better be small.
-	$(BIN)/pytest -m reloads --numprocesses 2 --dist load $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/pytest -m "reloads and not slow" --numprocesses 2 --dist load $(ARGS) || [ $$? -eq 5 ]
+
+# Not in CI, which has at least one test of each of their subjects.
+slow: $(VENV)/.installed-dev
+	$(BIN)/pytest -m "slow and not reloads" --numprocesses 2 --dist loadscope $(ARGS)
+	$(BIN)/pytest -m "slow and reloads" --numprocesses 2 --dist load $(ARGS) || [ $$? -eq 5 ]
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .

@@ -22,14 +22,14 @@ from .smtp import connected
 
 
 class MailConnector:
-    """The `AccountConnector` of mailboxes. ``read`` is called for each mailbox. It reads the
+    """The `AccountConnector` of mailboxes. `run` calls the function ``read``, which reads one
     mailbox until it is cancelled."""
 
     def __init__(self, read: Callable[[Mailbox, AccountMonitor], Awaitable[None]]) -> None:
         self._read = read
 
     def key_of(self, settings: Mailbox) -> str:
-        """Return the address."""
+        """Return the mailbox's address."""
         return settings.id
 
     def complete(self, settings: Mailbox) -> Mailbox:
@@ -41,7 +41,8 @@ class MailConnector:
         await self._read(settings, monitor)
 
     async def test(self, settings: Mailbox) -> str:
-        """Log in at both servers. No mail is read or sent. Raises `ConnectionTestFailed`."""
+        """Log in at the IMAP and the SMTP server, and return a text that says so. No mail is read
+        or sent. Raises `ConnectionTestFailed`."""
         for check in (_check_imap, _check_smtp):
             await anyio.to_thread.run_sync(partial(check, settings), abandon_on_cancel=True)
         return f"both mail servers accept {settings.login_name}"

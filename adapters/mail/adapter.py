@@ -186,7 +186,8 @@ class MailAdapter:
     # -- sending -----------------------------------------------------------------------------
 
     async def send(self, delivery: Delivery) -> Receipt:
-        """Send one mail only to the chat's person, from the address that the chat is bound to."""
+        """Send one mail, from the address that the chat is bound to. The chat's person is the only
+        receiver."""
         key = delivery.chat_key
         account = await self._host.account_of(key.instance)
         if account is None:

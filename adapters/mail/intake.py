@@ -80,7 +80,8 @@ class MailIntake:
             return False
         thread = await anyio.to_thread.run_sync(self._threads.read, key)
         if _ids(thread) == (_id_of(fetched, mail),):
-            # The thread has no other mail: an earlier try stored the thread, but not this mail.
+            # The stored thread has this mail only: an earlier try stored the thread, but not the
+            # mail. So the mail is treated as the first of its thread.
             thread = None
         message = ChatMessage(
             chat_key=key,

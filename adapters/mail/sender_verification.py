@@ -17,8 +17,9 @@ _PROPERTY = re.compile(r"([a-z]+\.[a-z-]+)\s*=\s*(\S+)", re.IGNORECASE)
 
 
 def is_sender_verified(mail: EmailMessage, sender: str, verified_by: str) -> bool:
-    """Return True if DMARC passed, or DKIM or SPF passed for the sender's domain or a parent of
-    it."""
+    """Return True if the provider's header says that DMARC passed, or that DKIM or SPF passed for
+    the sender's domain or a parent of it. A failed DMARC result outweighs these. ``verified_by`` is
+    the provider's name in the header."""
     domain = sender.rpartition("@")[2]
     for header in mail.get_all("Authentication-Results", []):
         text = str(header)

@@ -23,6 +23,7 @@ KEPT_IDS = 20
 programs use only the first and the last ones."""
 KEPT_THREADS = 20_000
 NO_THREAD = "0"
+"""The place of the thread's id in the Message-ID of a mail that belongs to no thread."""
 _OURS = re.compile(r"<nekro\.(0|[0-9a-f]{12})\.[0-9a-f]{16}@([^<>@\s]+)>")
 
 
@@ -34,7 +35,8 @@ class Thread:
     ids: tuple[str, ...] = ()
 
     def with_id(self, message_id: str) -> "Thread":
-        """Return the thread with another Message-ID at its end."""
+        """Return the thread with ``message_id`` at its end. Of more than `KEPT_IDS` ids, the first
+        and the last ones are kept."""
         ids = tuple(each for each in self.ids if each != message_id)
         first, rest = ids[:1], ids[1:]
         return Thread(self.subject, (*first, *rest[-(KEPT_IDS - 2) :], message_id))
@@ -67,7 +69,8 @@ def new_id(thread: str | None, delivery_id: str, domain: str) -> str:
 
 def thread_of(message_id: str, references: Iterable[str], domain: str) -> str | None:
     """Return the thread of a mail, found by the Message-IDs that the mail refers to. None if it
-    answers a mail of the bot that belonged to no thread."""
+    answers a mail of the bot that belonged to no thread. A mail that answers no mail of the bot
+    gets a thread that is made from its first reference, or else from its own Message-ID."""
     ids = [*references, message_id]
     for each in reversed(ids):
         if (match := _OURS.fullmatch(each)) and match[2] == domain:

@@ -70,7 +70,8 @@ class MatrixConnector:
             self._running.remove(account)
 
     async def test(self, settings: MatrixAccountSettings) -> str:
-        """Ask the server whose token it is, or log in and out. Raises `ConnectionTestFailed`."""
+        """Ask the server to which user the token belongs. With a password, log in and out instead.
+        Returns what was found. Raises `ConnectionTestFailed`."""
         info = settings.info()
         try:
             async with Homeserver(info, proxy=self._proxy) as server:

@@ -219,11 +219,13 @@ class MatrixAdapter:
                 return Receipt(state=DeliveryState.UNKNOWN, reason=str(error))
             except HomeserverError as error:
                 return _pending(str(error))
-            for event in answer.get("chunk") or []:
+            chunk = answer.get("chunk")
+            for event in map(table, chunk if isinstance(chunk, list) else ()):
                 if table(event.get("content")).get(DELIVERY_ID) == doubt.delivery.delivery_id:
                     event_id = words(event.get("event_id"))
                     return Receipt(state=DeliveryState.SENT, message_id=event_id)
-                if event.get("origin_server_ts", 0) < oldest:
+                at = event.get("origin_server_ts")
+                if isinstance(at, int | float) and at < oldest:
                     return _rejected("the room does not have it")
             page = words(answer.get("end"))
             if not page:

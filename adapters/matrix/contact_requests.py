@@ -30,8 +30,9 @@ def read_invitation(
         room_id: The room.
         state: The parts of the room's state that the server shows to an invited person.
         account: The invited account.
-        since: The position after which the server reports the invitation. Invitations have no id,
-            and the same room may invite again after a refusal.
+        since: The position after which the server reports the invitation. It is a part of the
+            request's id, because invitations have no id, and the same room may invite again after
+            a refusal.
 
     Returns:
         The invitation, and whether the room is a private chat with the inviting person.

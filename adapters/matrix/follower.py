@@ -37,6 +37,7 @@ JOIN_S = 60.0
 """Time limit for joining a room, in seconds. The homeserver asks other servers, which may be
 slow."""
 JOIN_PAUSES_S = (1.0, 5.0, 15.0)
+"""Seconds before each further try to join a room."""
 
 
 class FollowedAccount(Protocol):
@@ -54,7 +55,8 @@ class FollowedAccount(Protocol):
         """Let NoneBot's plugins see an event. Return None if there are no such plugins."""
 
     async def requested(self, request: ContactRequest) -> None:
-        """Called when somebody invites the account, or asks to join a room that it is in."""
+        """Called when somebody invites the account, or asks to join a room that the account is
+        in."""
 
 
 class Follower:
@@ -159,8 +161,9 @@ class Follower:
             await self._queue.submit(room_id, page.job(job))
 
     async def _fill(self, room_id: str, start: str, since: str, *, away: bool) -> None:
-        """Request the events that an answer left out, and process them, oldest first. Raises
-        `HomeserverError` if another try may help."""
+        """Request the events that an answer left out, and process them, oldest first. If the server
+        refuses a page, only the events of the pages before it are processed. Raises
+        `HomeserverError` after another failure, for which a later try may help."""
         path = f"client/v3/rooms/{quote(room_id, safe='')}/messages"
         events: list[Json] = []
         page = start
@@ -182,13 +185,15 @@ class Follower:
             await self._intake.take(room_id, event, away=away)
 
     async def _invited(self, room_id: str, invited: Json, since: str) -> None:
-        """Accept an invitation, or store it for the operator."""
+        """Accept an invitation. If it is not to be accepted, or if the account cannot join, store
+        it for the operator, who can accept it later."""
         own = self._account.user_id
         asked, direct = read_invitation(room_id, _events(invited, "invite_state"), own, since)
         if not self._account.accepts_invite(asked.user_id):
             await self._account.requested(asked)
             return
-        for pause in (*JOIN_PAUSES_S, 0.0):
+        for pause in (0.0, *JOIN_PAUSES_S):
+            await anyio.sleep(pause)
             try:
                 path = f"client/v3/join/{quote(room_id, safe='')}"
                 await self._server.call("POST", path, body={}, seconds=JOIN_S)
@@ -197,9 +202,9 @@ class Follower:
                 logger.info("Matrix: {} joined {}, invited by {}", own, room_id, asked.user_id)
             except HomeserverError as error:
                 logger.warning("Matrix: {} cannot join {}: {}", own, room_id, error)
-                await anyio.sleep(pause)
             else:
                 return
+        await self._account.requested(asked)
 
 
 _FILTER = json.dumps(

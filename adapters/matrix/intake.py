@@ -84,7 +84,8 @@ class MatrixIntake:
 
     def medium(self, room_id: str, event: Json, queue: KeyedQueue) -> Prefetch[bytes] | None:
         """Return the download of an event's medium, which `take` needs. None if the event has no
-        medium. If the room's queue is busy, the download begins at once."""
+        medium, or is the account's own. If earlier events wait in the room's queue, the download
+        begins at once; else it begins when `take` asks for the medium."""
         reference = medium_of(event)
         if reference is None or words(event.get("sender")) == self._account:
             return None

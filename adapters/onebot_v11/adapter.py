@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import anyio
@@ -64,6 +65,13 @@ DRAIN_S = 1.0
 not stored by then are fetched from the history at the next connection."""
 
 
+@cache
+def _capabilities(*, bundles: bool, typing: bool, reactions: bool) -> Capabilities:
+    """Return what one call can carry. Each turn asks for it several times."""
+    can = CAPABILITIES if bundles else WITHOUT_BUNDLES
+    return replace(can, typing_s=TYPING_S if typing else None, reactions=reactions)
+
+
 class OneBotV11Adapter:
     """`Adapter` for OneBot v11, `SupportsConfirmation`, `SupportsAccounts`, `SupportsRequests`,
     `SupportsTyping` and `SupportsReactions`."""
@@ -95,10 +103,11 @@ class OneBotV11Adapter:
         reactions if the account's implementation has refused them as an unknown action. QQ has
         typing states in private chats only, and reactions in groups only."""
         instance, private = chat_key.instance, chat_key.kind is ChatKind.PRIVATE
-        can = WITHOUT_BUNDLES if instance in self._unbundled else CAPABILITIES
-        typing = private and (instance, TYPING) not in self._lacking
-        reactions = not private and (instance, REACTION) not in self._lacking
-        return replace(can, typing_s=TYPING_S if typing else None, reactions=reactions)
+        return _capabilities(
+            bundles=instance not in self._unbundled,
+            typing=private and (instance, TYPING) not in self._lacking,
+            reactions=not private and (instance, REACTION) not in self._lacking,
+        )
 
     @property
     def managed_accounts(self) -> PlatformAccounts:

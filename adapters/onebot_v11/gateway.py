@@ -1,10 +1,11 @@
-"""Wraps NoneBot's OneBot v11 adapter and manages its connections.
+"""Wraps NoneBot's OneBot v11 adapter and manages its connections. The bot opens a *forward*
+connection; the OneBot implementation, such as NapCat, opens a *reverse* connection.
 
 Differences from nonebot-adapter-onebot 2.4.6 (each has a regression test):
 
 - It has no HTTP routes, because the HTTP routes of nonebot-adapter-onebot check no token. A
   WebSocket's token is checked before anything else.
-- A second connection of an account replaces the first, which may be half-open.
+- A new reverse connection of an account replaces the earlier connection, which may be half-open.
 - A frame that is not JSON does not end the connection.
 - When a connection is lost, its calls that wait for an answer end.
 - A forward connection accepts frames over 1 MiB.

@@ -54,7 +54,8 @@ UNHEARD_S = 3600.0
 for at most this many seconds."""
 FILES_REMEMBERED = 64
 """Maximum number of files of recent messages that are remembered, each with its chat, person and
-name."""
+name. A OneBot implementation may report a file a second time, as a notice. If the file is
+remembered, the notice is dropped."""
 TOGETHER = 8
 """Maximum number of messages of a history whose media are fetched concurrently."""
 RECALLS = ("group_recall", "friend_recall")
@@ -62,7 +63,8 @@ RECALLS = ("group_recall", "friend_recall")
 
 @dataclass(frozen=True, slots=True)
 class IncomingEvent:
-    """An event. For a message of another person, ``prefetch`` gives its segments."""
+    """An event. ``prefetch`` gives the segments of a message. It is None for other events, and for
+    messages that the bot's account itself sent."""
 
     event: Json
     prefetch: Prefetch[Segments] | None
@@ -88,16 +90,17 @@ class OneBotIntake:
         self._name = name
         self._clock = clock
         self._queue = KeyedQueue(tasks)
-        self._names = GroupNames()
+        self._names = GroupNames(tasks, host.name_chat)
         self._files: dict[tuple[ChatKey, str, str], None] = {}
         self._filling = anyio.CapacityLimiter(FILLING)
         self._cut: dict[ChatKey, OneBotConnection] = {}
         """The chats whose history could not be fetched to its end, because the connection was lost.
         Each chat has the lost connection."""
         self._behind: dict[ChatKey, list[IncomingEvent]] = {}
-        """The events that arrived in a chat of ``_cut``. They wait until the next connection has
-        fetched the rest of the chat's history. If the events were stored before that, the next
-        fetch would begin after them, and the rest of the history would stay missing."""
+        """The events that arrived in a chat of ``_cut``, or on a connection that was lost before
+        its `find_gaps` had ended. They wait until the next connection has fetched the rest of the
+        chat's history. If the events were stored before that, the next fetch would begin after
+        them, and the rest of the history would stay missing."""
 
     async def take(
         self, connection: OneBotConnection, events: MemoryObjectReceiveStream[ArrivedEvent]
@@ -338,7 +341,7 @@ class OneBotIntake:
             to_bot=to_bot,
             from_history=from_history,
             answered_elsewhere=answered_elsewhere,
-            chat_name=await self._names.of(connection, key, event),
+            chat_name=self._names.of(connection, key, event),
         )
         await accept_patiently(self._host.accept, message)
 

@@ -69,7 +69,11 @@ class MessageLookups:
         self._depth = depth
         self._media_left = MEDIA_PER_MESSAGE
         self._fetch_slot = fetch_slot
-        self._slots = anyio.CapacityLimiter(AT_ONCE)
+        self._slots: anyio.CapacityLimiter | None = None
+        """Limits the media that are fetched at once. Most messages have no media, so it is made
+        with the first one."""
+        # Only missed messages have a common deadline.
+        self._limit_s = MESSAGE_S if deadline is None else HISTORY_S
         latest = anyio.current_time() + MESSAGE_S
         self._deadline = latest if deadline is None else deadline
 
@@ -83,9 +87,11 @@ class MessageLookups:
             return Media(name=name, problem=f"only {MEDIA_PER_MESSAGE} media of a message are kept")
         self._media_left -= 1
         with anyio.move_on_after(self._deadline - anyio.current_time()):
+            if self._slots is None:
+                self._slots = anyio.CapacityLimiter(AT_ONCE)
             async with self._slots, self._fetch_slot():
                 return await self._store(kind, data, name)
-        return Media(name=name, problem=f"not fetched within {MESSAGE_S:g} s")
+        return Media(name=name, problem=f"not fetched within {self._limit_s:g} s")
 
     async def _store(self, kind: str, data: Json, name: str) -> Media:
         address = _address(data) or await self._ask_for_address(kind, data)

@@ -70,7 +70,7 @@ class UnisegConnector:
 
     Args:
         platform: The platform.
-        kind: Its accounts.
+        kind: The settings of the platform's accounts, and how to check them.
         driver: NoneBot's driver.
         intake: Processes the events of all accounts.
         shared: Maps accounts to their monitors. It has the accounts that the bot's settings name.

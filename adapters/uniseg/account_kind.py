@@ -100,5 +100,5 @@ async def ask(
 
 
 def refused(words: str) -> ConnectionTestFailed:
-    """Return the error that the platform refuses the account."""
+    """Return the error for an account that the platform refuses. ``words`` says why."""
     return ConnectionTestFailed(ConnectionProblem.REFUSED, words)

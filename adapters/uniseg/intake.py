@@ -103,7 +103,8 @@ class UnisegIntake:
         return self._platform.bridge
 
     def bot(self, account: str) -> Bot | None:
-        """Return the account's NoneBot bot; None if the account is not connected or paused."""
+        """Return NoneBot's `Bot` of the account; None if the account is not connected, or if it is
+        paused."""
         return None if account in self.paused else self._bots.get(account)
 
     def users(self) -> dict[str, str]:
@@ -111,8 +112,10 @@ class UnisegIntake:
         return {account: self._platform.user_of(bot) for account, bot in self._bots.items()}
 
     async def target(self, key: ChatKey) -> Target:
-        """Return where to send: the target of the chat's latest event. If the chat had no event,
-        the target is made from the chat key."""
+        """Return where to send: the target of the chat's latest event since the start. If there is
+        none, the target is made from the chat key. But where each message must be an answer
+        (`Platform.answers`), it is made from the stored history if that names a message that can be
+        answered."""
         if (known := self._targets.get(key)) is None and self._platform.answers:
             # No event has arrived since the start, so the target comes from the stored history. An
             # event may arrive meanwhile. Its target is newer, so it is not replaced.

@@ -54,7 +54,8 @@ def quoted(messages: Sequence[FoundMessage], asked: str) -> str:
 
 def about(words: str, messages: Sequence[FoundMessage]) -> list[FoundMessage]:
     """Return the found messages that share a word with ``words``, best first. If no message shares
-    a word, return only the best one. A search also finds messages that may have nothing to do with
+    a word, return only the best one. If ``words`` has no word that can be compared, return all
+    messages. A search also finds messages that may have nothing to do with
     ``words``. A model can ignore such messages, but people who read a quote would take them for the
     answer."""
     roots = _roots(words)

@@ -13,7 +13,9 @@ Colour = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """The two ends of a gradient, and the colours of the panel and its text."""
+    """The two ends of the gradient of the background, and the colours of the panel on it and of the
+    panel's text. ``accent`` is for what stands out, ``ink`` for text, ``muted`` for text that is
+    less important."""
 
     start: Colour
     end: Colour
@@ -37,6 +39,7 @@ PALETTES: dict[str, Palette] = {
         panel=(36, 41, 66),
     ),
 }
+# The colours of the series of a chart, in the order of the series.
 SERIES: tuple[Colour, ...] = (
     (74, 122, 232),
     (240, 128, 92),

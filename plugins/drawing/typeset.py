@@ -9,9 +9,9 @@ from PIL import Image, ImageDraw, features
 
 from .fonts import Face, FontBook
 
-# Lines are broken as UAX 14 says, as far as cards need it. A line may break between words, and
-# between Chinese and Japanese characters. Some of these characters may not begin or end a line
-# (kinsoku).
+# Lines are broken as UAX 14 says, as far as cards (pictures of words) need it. A line may break
+# between words, and between Chinese and Japanese characters. Some of these characters may not begin
+# or end a line (kinsoku).
 _NOT_FIRST = set(
     "、。，．,.!?！？:;：；」』）)]】〉》〕｝}…‥・ーぁぃぅぇぉっゃゅょァィゥェォッャュョ々％%℃”’"
 )
@@ -131,7 +131,7 @@ class Typesetter:
                     top = round(baseline - style.size * 0.84)
                     canvas.paste(picture, (round(x + style.size * 0.06), top), picture)
             else:
-                # A face that is not bold is drawn a little thicker.
+                # If bold text is wanted and its face is not bold, the letters are drawn thicker.
                 thicken = style.bold and not run.face.bold
                 pen.text(
                     (x, baseline),
@@ -187,8 +187,8 @@ class Typesetter:
         return self._book.face(character, bold=bold, language=self.language)
 
     def _tag_for(self, face: Face) -> str | None:
-        # Without the library Raqm, Pillow does not accept a language. For its own face, it never
-        # does.
+        # Pillow accepts a language only with the library Raqm, and never for the font that is built
+        # into Pillow (a face without a path).
         return _TAGS.get(self.language) if _SHAPES and face.path else None
 
 

@@ -1,7 +1,7 @@
 """Builds the documentation as a site, with Zensical: ``make docs``.
 
-Zensical builds sites of one language. So this builds one for each language, puts them into one
-folder, and checks all links of the result, also those between languages.
+Zensical builds sites of one language. So this program builds a site for each language, puts the
+sites into one folder, and checks all links of the result, also those between languages.
 """
 
 import argparse

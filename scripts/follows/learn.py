@@ -3,10 +3,11 @@
 
 FOLDER has the folders ``train`` and ``dev`` of the corpus (see `irc`). Every person of the corpus
 stands in for the bot. Three sets of boosted trees are learnt one after another, because each set
-uses the answers of the earlier sets. The first set also uses its own answers for the lines before.
-These come from teacher trees while it is learnt, which do without them and are not kept. For a line
-from which trees were learnt, all these answers come from trees that were learnt without the line's
-file. The result is `addressee.json`; `judge.py` measures how good it is.
+uses the estimates of the earlier sets. The first set also uses its own estimates about the earlier
+lines of the conversation. While the first set is learnt, teacher trees make these estimates. The
+teacher trees need no estimates about earlier lines, and they are not stored. No estimate about a
+line comes from trees that were learnt from the line's own file. The result is `addressee.json`;
+`judge.py` measures how good it is.
 
 This needs lightgbm and scikit-learn, which the bot itself does not need.
 """

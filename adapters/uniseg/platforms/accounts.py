@@ -7,6 +7,7 @@ import ssl
 from typing import Any
 from urllib.parse import urlsplit
 
+import anyio
 from pydantic import Field, SecretStr, field_validator
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
@@ -14,6 +15,11 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 from nekro_core.api.adapter import ConnectionProblem, ConnectionTestFailed
 
 from ..account_kind import AccountKind, UnisegAccount, ask, refused
+
+_READY_S = 10.0
+"""Time limit in seconds for connecting to a Satori server, and for its answer to the login. Servers
+answer within milliseconds; a program that is no Satori server may keep the connection open and
+never answer."""
 
 
 def _name_in(part: str) -> str:
@@ -194,9 +200,10 @@ async def _check_satori(account: SatoriAccount, proxy: str | None) -> str:
     place = f"{scheme}://{account.host}:{account.port}{path}/v1/events"
     token = account.token.get_secret_value()
     try:
-        async with connect(place, proxy=proxy, open_timeout=10, close_timeout=1) as websocket:
+        async with connect(place, proxy=proxy, open_timeout=_READY_S, close_timeout=1) as websocket:
             await websocket.send(json.dumps({"op": 3, "body": {"token": token or None}}))
-            ready = json.loads(await websocket.recv())
+            with anyio.fail_after(_READY_S):
+                ready = json.loads(await websocket.recv())
         logins = ready["body"]["logins"] if ready["op"] == 4 else None
     except ConnectionClosed as error:
         raise refused(f"{place} refuses the login: {error}; is the token right?") from None
@@ -204,6 +211,9 @@ async def _check_satori(account: SatoriAccount, proxy: str | None) -> str:
         problem, words = ConnectionProblem.TLS, f"the encryption failed: {error}"
     except (WebSocketException, ValueError, LookupError, TypeError) as error:
         problem, words = ConnectionProblem.NOT_THE_PLATFORM, f"no Satori server: {error!r}"
+    except TimeoutError:
+        problem = ConnectionProblem.UNREACHABLE
+        words = f"it did not answer the login within {_READY_S:g} s"
     except OSError as error:
         problem, words = ConnectionProblem.UNREACHABLE, f"it cannot be reached: {error}"
     else:

@@ -35,7 +35,6 @@ from nekro_core.api.chat import (
     File,
     Image,
     Mention,
-    Receipt,
     Reply,
     Segments,
     Sender,
@@ -44,11 +43,9 @@ from nekro_core.api.chat import (
     Voice,
 )
 
-from ..account_adapter import ManagedUnisegAdapter
 from ..adapter import UnisegAdapter
-from ..bridge import CannotSend
+from ..editing_adapter import EditingUnisegAdapter
 from ..piece_reader import PieceReader
-from ..piece_writer import to_uniseg
 from ..platform import Platform
 from ..values import Address
 from .accounts import DISCORD
@@ -192,30 +189,17 @@ def _of_text(content: str) -> Iterator[uniseg.Segment]:
     yield uniseg.Text(content[end:])
 
 
-class DiscordAdapter(ManagedUnisegAdapter):
-    """`ManagedUnisegAdapter` with `SupportsEditing`, `SupportsTyping` and `SupportsReactions`."""
-
-    async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
-        """Replace a message's text. See `SupportsEditing`."""
-
-        async def call(bot: BaseBot) -> str:
-            await self._edit(message_id, delivery, bot)
-            return message_id
-
-        return await self._receipt(delivery.chat_key, call)
+class DiscordAdapter(EditingUnisegAdapter):
+    """`EditingUnisegAdapter` with `SupportsTyping` and `SupportsReactions`."""
 
     async def _edit(self, message_id: str, delivery: Delivery, bot: BaseBot) -> None:
         assert isinstance(bot, Bot)
-        key, said = delivery.chat_key, delivery.segments
-        if any(not isinstance(segment, Text | Mention | Reply) for segment in said):
-            raise CannotSend("only the text of a message can be changed")
-        pieces = await to_uniseg(said, self._platform, key, self._intake.users(), bot)
-        message: Any = await self._intake.bridge.write(pieces, bot)
+        message = await self._new_text(delivery.segments, delivery, bot)
         await bot.edit_message(
-            channel_id=await self._channel(key, bot),
+            channel_id=await self._channel(delivery.chat_key, bot),
             message_id=int(message_id),
             content=message.sendable().extract_content(),
-            **self._platform.options(said),
+            **self._platform.options(delivery.segments),
         )
 
     async def show_typing(self, chat_key: ChatKey, *, typing: bool) -> None:

@@ -39,7 +39,6 @@ from nekro_core.api.chat import (
     Image,
     Mention,
     Notice,
-    Receipt,
     Reply,
     Segments,
     Sender,
@@ -49,12 +48,11 @@ from nekro_core.api.chat import (
 )
 from nekro_core.api.secrets import ComparedSecret
 
-from ..account_adapter import ManagedUnisegAdapter
 from ..account_kind import AccountKind, UnisegAccount, ask, refused
 from ..adapter import UnisegAdapter
 from ..bridge import CannotSend
+from ..editing_adapter import EditingUnisegAdapter
 from ..piece_reader import PieceReader
-from ..piece_writer import to_uniseg
 from ..platform import Platform
 
 _MARKUP = re.compile(r"<(?=/?(?:at|b|i|u|s|a)\b)")
@@ -318,26 +316,13 @@ ACCOUNTS = AccountKind(
 )
 
 
-class FeishuAdapter(ManagedUnisegAdapter):
-    """`ManagedUnisegAdapter` with `SupportsEditing`."""
-
-    async def edit(self, message_id: str, delivery: Delivery) -> Receipt:
-        """Replace a message's text. See `SupportsEditing`. The message that it answers stays."""
-
-        async def call(bot: BaseBot) -> str:
-            await self._edit(message_id, delivery, bot)
-            return message_id
-
-        return await self._receipt(delivery.chat_key, call)
+class FeishuAdapter(EditingUnisegAdapter):
+    """`EditingUnisegAdapter` for Feishu. An edit does not change which message is answered."""
 
     async def _edit(self, message_id: str, delivery: Delivery, bot: BaseBot) -> None:
         assert isinstance(bot, Bot)
-        said = tuple(each for each in delivery.segments if not isinstance(each, Reply))
-        if any(not isinstance(segment, Text | Mention) for segment in said):
-            raise CannotSend("only the text of a message can be changed")
-        key, users = delivery.chat_key, self._intake.users()
-        pieces = await to_uniseg(said, self._platform, key, users, bot)
-        message: Any = await self._intake.bridge.write(pieces, bot)
+        said = (each for each in delivery.segments if not isinstance(each, Reply))
+        message = await self._new_text(said, delivery, bot)
         kind, content = message.serialize()
         answer = await bot.edit_msg(message_id, content=content, msg_type=kind)
         self._platform.sent_id(answer)  # raises `CannotSend` if Feishu refuses the edit

@@ -117,7 +117,9 @@ class ResumingAdapter(StockAdapter):
                     sessions[session] = session not in used
 
     async def _keep_count(self, info: ClientInfo) -> None:
-        """Write the sequence number of the last event when all events up to it are stored."""
+        """Write the sequence number of the last event when all events up to it are stored. If one
+        of them cannot be stored, this connection writes no further number, so that the next start
+        requests the event again."""
         written = self.sequences.get(info.identity)
         while True:
             await anyio.sleep(MARK_S)

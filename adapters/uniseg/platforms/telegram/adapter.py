@@ -35,7 +35,7 @@ FORBIDDEN = 403
 REFUSALS = (400, FORBIDDEN)
 """With these status codes, Telegram refuses a typing state in this chat for good."""
 REACTION = "REACTION_"
-"""The error texts about an emoji that Telegram or this chat does not allow contain this."""
+"""If Telegram or a chat does not allow an emoji as a reaction, the error text contains this."""
 
 
 class TelegramAdapter(RequestingUnisegAdapter):
@@ -101,8 +101,9 @@ class TelegramAdapter(RequestingUnisegAdapter):
             raise
 
     async def _call_unless_quiet(self, bot: Bot, call: BotApiCall) -> None:
-        """Make a call that is not worth a wait. While the rate limit allows no call, raise the
-        refusal that said so, and let the messages have the next call."""
+        """Make a call that is left out if it would have to wait. While the rate limit allows no
+        call, raise the refusal that stated the limit. So the next allowed call is left for a
+        message."""
         until, refusal = self._quiet.get((bot.self_id, call.params["chat_id"]), (0.0, None))
         if refusal is not None and until > self._clock():
             raise refusal
@@ -136,7 +137,8 @@ class TelegramAdapter(RequestingUnisegAdapter):
         return account_message_id(sent, delivery.chat_key)
 
     async def _call(self, bot: Bot, call: BotApiCall) -> Json | list[Json] | bool:
-        """Wait until Telegram's rate limit allows a call, and make it. Raises `BotApiRefused` and
+        """Wait until Telegram's rate limit allows a call, and make it. If the wait would be longer
+        than `WAIT_S`, raise the refusal that stated the limit instead. Raises `BotApiRefused` and
         `httpx.HTTPError`."""
         adapter = bot.adapter
         assert isinstance(adapter, PollingAdapter)
@@ -161,12 +163,17 @@ class TelegramAdapter(RequestingUnisegAdapter):
         return answer
 
     async def _wait_for_quiet(self, account: str, chat: Any) -> None:
-        until, refusal = self._quiet.pop((account, chat), (0.0, None))
+        limit = self._quiet.get((account, chat))
+        if limit is None:
+            return
+        until, refusal = limit
         pause = until - self._clock()
-        if pause > WAIT_S and refusal is not None:
-            self._quiet[account, chat] = until, refusal
+        if pause > WAIT_S:
             raise refusal
         await anyio.sleep(max(pause, 0.0))
+        # The limit stays known during the wait: meanwhile other calls are not made either.
+        if self._quiet.get((account, chat)) is limit:
+            del self._quiet[account, chat]
 
 
 def create(host: Host, driver: Driver) -> TelegramAdapter:
