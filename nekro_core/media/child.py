@@ -1,7 +1,9 @@
 """Defines how a confined child process reads one request and writes one answer."""
 
+import importlib
 import json
 import os
+import pkgutil
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +12,28 @@ from nekro_core.media.errors import CodecMissing, UnusableMedia
 from nekro_core.system.confinement.child import confine
 
 Answer = tuple[dict[str, Any], bytes]
+
+
+def load_packages(*names: str) -> None:
+    """Load packages with all their modules, because a confined process cannot load modules.
+
+    ``encodings``, Python's package of text encodings, belongs to every library that reads text: it
+    loads the module of an encoding only when a file uses this encoding. Of lxml, only the modules
+    that the other packages need are loaded, because some modules of lxml are for doctests and
+    cannot be loaded. Raises `ImportError` if a package is not installed. ``encodings`` takes 50 ms.
+    """
+    for name in names:
+        if name == "lxml":
+            importlib.import_module("lxml.etree")
+            importlib.import_module("lxml._elementpath")
+            continue
+        package = importlib.import_module(name)
+        for part in pkgutil.walk_packages(package.__path__, f"{name}."):
+            if "test" not in part.name and "__main__" not in part.name:
+                try:
+                    importlib.import_module(part.name)
+                except ImportError:  # the module needs another library or system
+                    continue
 
 
 def encode_answer(handle: Callable[[], Answer]) -> bytes:

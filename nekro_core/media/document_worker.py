@@ -5,15 +5,13 @@ with openpyxl, sheet by sheet. All modules are loaded before the process is conf
 confined process cannot open files. The length of the text is limited while it is read.
 """
 
-import importlib
 import io
 import json
-import pkgutil
 import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from nekro_core.media.child import Answer, serve_once
+from nekro_core.media.child import Answer, load_packages, serve_once
 from nekro_core.media.errors import UnusableMedia
 
 _UNPACKED = 256 * 1024 * 1024
@@ -21,23 +19,6 @@ _UNPACKED = 256 * 1024 * 1024
 _PACKED_PARTS = 10_000
 _CELLS_IN_ROW = 200
 _Sections = Iterator[dict[str, Any]]
-
-
-def _load(*names: str) -> None:
-    """Load packages with all their modules. Of lxml, only the modules that the other packages need
-    are loaded, because some modules of lxml are for doctests and cannot be loaded."""
-    for name in names:
-        if name == "lxml":
-            importlib.import_module("lxml.etree")
-            importlib.import_module("lxml._elementpath")
-            continue
-        package = importlib.import_module(name)
-        for part in pkgutil.walk_packages(package.__path__, f"{name}."):
-            if ".tests" not in part.name and "__main__" not in part.name:
-                try:
-                    importlib.import_module(part.name)
-                except ImportError:  # the module needs a library that is not installed
-                    continue
 
 
 _CUT: dict[str, Any] = {"heading": "", "page": 0, "text": ""}
@@ -146,7 +127,7 @@ _READERS: dict[str, tuple[tuple[str, ...], Callable[[bytes, dict[str, int]], _Se
 
 def _prepare(request: dict[str, Any]) -> Callable[[bytes], Answer]:
     packages, read = _READERS[request["kind"]]
-    _load(*packages)
+    load_packages(*packages)
     most = request["most"]
 
     def work(data: bytes) -> Answer:

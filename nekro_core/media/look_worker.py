@@ -8,12 +8,11 @@ process cannot load modules.
 import csv
 import importlib
 import io
-import pkgutil
 import zipfile
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from nekro_core.media.child import Answer, serve_once
+from nekro_core.media.child import Answer, load_packages, serve_once
 from nekro_core.media.errors import UnusableMedia
 
 SHOWN = 500
@@ -35,32 +34,19 @@ _ENCODINGS = ("utf-8-sig", "utf-16", "gb18030", "shift_jis")
 _DELIMITERS = ",;\t|"
 
 
-def _load(package: str) -> Any:
-    """Load a package with all its modules."""
-    loaded = importlib.import_module(package)
-    for part in pkgutil.walk_packages(loaded.__path__, f"{package}."):
-        if "test" not in part.name and "__main__" not in part.name:
-            try:
-                importlib.import_module(part.name)
-            except ImportError:
-                continue  # The module needs a library that is not installed.
-    return loaded
-
-
 def prepare(request: dict[str, Any]) -> Callable[[bytes], Answer]:
     """Load the libraries for a kind of file, and return the function that describes such files."""
     kind, name = request["kind"], request["name"]
-    for encoding in ("cp437", "gb18030", "shift_jis", "utf_16", "utf_8_sig"):
-        importlib.import_module(f"encodings.{encoding}")
+    load_packages("encodings")
     if kind == "pdf":
-        pypdf = _load("pypdf")
-        return lambda data: _answer(_look_into_pdf(pypdf, data))
+        load_packages("pypdf")
+        return lambda data: _answer(_look_into_pdf(importlib.import_module("pypdf"), data))
     if kind == "xlsx":
-        openpyxl = _load("openpyxl")
-        return lambda data: _answer(_look_into_xlsx(openpyxl, data))
+        load_packages("lxml", "openpyxl")
+        return lambda data: _answer(_look_into_xlsx(importlib.import_module("openpyxl"), data))
     if kind == "docx":
-        docx = _load("docx")
-        return lambda data: _answer(_look_into_docx(docx, data))
+        load_packages("lxml", "docx")
+        return lambda data: _answer(_look_into_docx(importlib.import_module("docx"), data))
     if kind == "zip":
         return lambda data: _answer(_look_into_zip(data))
     return lambda data: _answer(_look_into_text(data, name))

@@ -8,6 +8,7 @@ import docx
 import openpyxl
 import pytest
 from pypdf import PdfWriter
+from pypdf.generic import ArrayObject, ByteStringObject
 
 from nekro_core.media.file_look import MOST_BYTES, FileLooker, look_kind, real_ending
 
@@ -35,8 +36,10 @@ def document() -> bytes:
     return target.getvalue()
 
 
-def pages(password: str = "") -> bytes:
+def pages(password: str = "", identifier: bytes = b"") -> bytes:
     writer = PdfWriter()
+    if identifier:
+        writer._ID = ArrayObject([ByteStringObject(identifier)] * 2)
     writer.add_blank_page(200, 200)
     writer.add_blank_page(200, 200)
     if password:
@@ -44,6 +47,35 @@ def pages(password: str = "") -> bytes:
     target = io.BytesIO()
     writer.write(target)
     return target.getvalue()
+
+
+def chinese_page(encoding: str, text: bytes) -> bytes:
+    """Return a PDF with one line of text, in an encoding of Chinese fonts."""
+    font = (
+        f"<</Type/Font/Subtype/Type0/BaseFont/SimSun/Encoding/{encoding}/DescendantFonts[5 0 R]>>"
+    )
+    drawn = b"BT /F1 12 Tf 20 100 Td <%s> Tj ET" % text.hex().encode()
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        (
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 200]/Contents 6 0 R"
+            b"/Resources<</Font<</F1 4 0 R>>>>>>"
+        ),
+        font.encode(),
+        (
+            b"<</Type/Font/Subtype/CIDFontType0/BaseFont/SimSun/DW 1000"
+            b"/CIDSystemInfo<</Registry(Adobe)/Ordering(GB1)/Supplement 2>>>>"
+        ),
+        b"<</Length %d>>stream\n%s\nendstream" % (len(drawn), drawn),
+    ]
+    made, places = b"%PDF-1.4\n", []
+    for number, each in enumerate(objects, 1):
+        places.append(len(made))
+        made += b"%d 0 obj\n%s\nendobj\n" % (number, each)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    end = b"trailer\n<</Size 7/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n" % len(made)
+    return made + b"xref\n0 7\n0000000000 65535 f \n" + table + end
 
 
 def archive(**files: bytes) -> bytes:
@@ -135,6 +167,32 @@ async def test_a_file_is_described_in_one_or_two_lines(
     assert look.startswith(told)
     assert len(look.splitlines()) <= 2
     assert len(look) < 1500
+
+
+@pytest.mark.parametrize(
+    "identifier",
+    [
+        pytest.param("0027f2fa1fd53e624954c797e854b2d6", id="like UTF-16, high byte first"),
+        pytest.param("5ae0ea2d3655f00cc9505a0fb3e9508d", id="with a check value like UTF-16"),
+        pytest.param("fffe11003c104a2a6b2c9a0201008d00", id="with the mark of UTF-16"),
+    ],
+)
+async def test_an_encrypted_pdf_is_recognised_whatever_its_identifier_looks_like(
+    identifier: str,
+) -> None:
+    data = pages("secret", bytes.fromhex(identifier))
+    look = await FileLooker().look(data, "pdf", "a.pdf")
+    assert look == "a PDF that is encrypted: it cannot be read without its password"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "codec"),
+    [("GBK-EUC-H", "gbk"), ("UniGB-UCS2-H", "utf-16-be"), ("Identity-H", "utf-16-be")],
+)
+async def test_the_text_of_a_chinese_pdf_is_shown(encoding: str, codec: str) -> None:
+    data = chinese_page(encoding, "年度报告".encode(codec))
+    look = await FileLooker().look(data, "pdf", "a.pdf")
+    assert look == "a PDF of 1 pages\nbegins: 年度报告"
 
 
 @pytest.mark.parametrize(
