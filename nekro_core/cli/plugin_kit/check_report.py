@@ -117,8 +117,8 @@ class _Loaded:
 async def _loaded(order: CheckOrder, data: Path) -> _Loaded:
     settings = {
         "nekro_plugin": PluginSettings.model_validate_json(order.settings),
-        # Keep no box ready, because no code runs in a check.
-        "nekro_sandbox": SandboxSettings(backend=BackendName.JAIL, pool_size=0),
+        # No code runs in a check: keep no box ready, and no packages for boxes.
+        "nekro_sandbox": SandboxSettings(backend=BackendName.JAIL, pool_size=0, packages=False),
     }
     async with Bot.open(data, Path(order.plugin), settings=settings) as bot:
         # If the plugin supports only some adapters, use a chat of one of these adapters, because it
@@ -226,4 +226,5 @@ def _findings(
     ]
     for problem in found:
         yield f"{problem.severity.value}: {problem}"
-    yield f"{len(found)} findings" if found else "nothing to mend"
+    count = "1 finding" if len(found) == 1 else f"{len(found)} findings"
+    yield count if found else "nothing to mend"
