@@ -37,6 +37,8 @@ class RetryQueue:
         self._queues = queues
         self._settings = settings
         self._nudged = anyio.Event()
+        self._nudges = 0
+        """How often `retry_now` was called."""
 
     async def load_pending(self, chats: ChatScope = every_chat) -> None:
         """Load the calls of an earlier process to ``chats`` that have no outcome yet. Meanwhile,
@@ -52,7 +54,9 @@ class RetryQueue:
         queue.parked.append(entry)
 
     def retry_now(self) -> None:
-        """Start the next round of retries now."""
+        """Start the next round of retries now. A chat whose calls are being tried is tried once
+        more: what the caller waited for may have come after the attempt began."""
+        self._nudges += 1
         self._nudged.set()
 
     async def live(self, tasks: TaskGroup) -> None:
@@ -74,9 +78,12 @@ class RetryQueue:
     async def _flush_in_turn(self, queue: ChatQueue) -> None:
         with self._queues.use(queue.chat_key):
             try:
-                async with queue.enter().turn():
-                    while queue.parked and await self._try_as_owner(queue, queue.parked[0]):
-                        pass
+                nudges = -1
+                while queue.parked and nudges != self._nudges:
+                    nudges = self._nudges
+                    async with queue.enter().turn():
+                        while queue.parked and await self._try_as_owner(queue, queue.parked[0]):
+                            pass
             except StoreError as error:
                 logger.error("the waiting messages for {} stay queued: {}", queue.chat_key, error)
             finally:

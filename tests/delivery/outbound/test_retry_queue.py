@@ -41,8 +41,7 @@ async def away(
 
 
 def is_retrying(outbox: Outbox) -> bool:
-    """Return whether a round of retries is under way. `retry_now` does not make such a round begin
-    again."""
+    """Return whether a round of retries is under way."""
     return any(each.flushing for each in outbox._queues._queues.values())
 
 
@@ -112,6 +111,27 @@ async def test_a_waiting_chat_does_not_delay_other_chats(
         assert len(adapter.calls) == 2, "a call that is being made must not be made again"
         go_on.set()
         await until_state(store, "one", SENT)
+
+
+async def test_an_account_that_comes_online_during_a_failing_retry_is_tried_again_at_once(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    asked, go_on = anyio.Event(), anyio.Event()
+
+    async def fails_late(_: Delivery) -> Receipt:
+        asked.set()
+        await go_on.wait()
+        adapter.behaviour = None
+        return Receipt(state=PENDING, reason="the account is offline")
+
+    async with away(store, adapter, clock, "one") as outbox:
+        adapter.behaviour = fails_late
+        outbox.retry_now()
+        await asked.wait()
+        outbox.retry_now()
+        go_on.set()
+        await until_state(store, "one", SENT)
+    assert len(adapter.calls) == 2
 
 
 async def test_retries_stop_when_the_account_goes_offline_again(
