@@ -167,13 +167,13 @@ class Outbox:
         return current_ownership()
 
     async def _send_stored(
-        self, row: DeliveryRow, prepared: bool, entered: Callable[[], None], /
+        self, row: DeliveryRow, prepared: bool, replaced: Callable[[], None], /
     ) -> None:
         """See `SendStored`. Replaces the row of the message. If the row was replaced already, do
         nothing. While the database cannot be written, try again until the message is too old."""
         while True:
             try:
-                return await self._replace_and_send(row, prepared, entered)
+                return await self._replace_and_send(row, prepared, replaced)
             except _NotReplaced as error:
                 logger.warning("delivery {} is tried again: {}", row.delivery_id, error)
             except GuardFailed as error:
@@ -184,7 +184,7 @@ class Outbox:
             prepared = prepared and not self._is_too_old(row)
 
     async def _replace_and_send(
-        self, row: DeliveryRow, prepared: bool, entered: Callable[[], None]
+        self, row: DeliveryRow, prepared: bool, replaced: Callable[[], None]
     ) -> None:
         """Split a stored message and send it; drop it if it is not ``prepared``. Raises
         `_NotReplaced` if the database could not be written; then nothing was sent."""
@@ -208,7 +208,7 @@ class Outbox:
                     row.run_id,
                     record=bool(row.record_seq),
                     replaces=row,
-                    entered=entered,
+                    replaced=replaced,
                 )
             finally:
                 queue.sends -= 1
@@ -375,7 +375,7 @@ class Outbox:
         record: bool,
         replaces: DeliveryRow | None = None,
         stored_first: bool = False,
-        entered: Callable[[], None] = lambda: None,
+        replaced: Callable[[], None] = lambda: None,
     ) -> tuple[Receipt, ...]:
         chat_key, asked = queue.chat_key, anyio.current_time()
         async with queue.ready_lock:
@@ -391,13 +391,13 @@ class Outbox:
             for entry in entries:
                 entry.ownership = self._ownership(chat_key)
             ticket = queue.enter()
-        entered()
         try:
             async with ticket.turn():
                 if stored_first:
                     await _require_stored(written)
                 elif replaces is not None:
                     await _require_replaced(written)
+                    replaced()
                 await self._send_all(queue, entries, asked)
                 await written
         except (GuardFailed, _NotReplaced):

@@ -29,11 +29,11 @@ class SendStored(Protocol):
     """Sends a stored message, or drops it."""
 
     async def __call__(
-        self, row: DeliveryRow, prepared: bool, entered: Callable[[], None], /
+        self, row: DeliveryRow, prepared: bool, replaced: Callable[[], None], /
     ) -> None:
-        """Split and send the message, or drop it if it is not ``prepared``. Call ``entered`` when
-        the message has its place in the chat's queue. Does not raise for failures of the
-        message."""
+        """Split and send the message, or drop it if it is not ``prepared``. Call ``replaced`` when
+        the message has its place in the chat's queue and its row is replaced by those of its calls.
+        Does not raise for failures of the message."""
 
 
 class StoredMessages:
@@ -63,15 +63,16 @@ class StoredMessages:
                 logger.info("delivery {} is left to its owner: {}", row.delivery_id, error)
                 return
             # In a task of its own: the next message takes its place in the chat's queue while this
-            # one is being sent. Until this one has its place, a new message must wait too.
-            entered = anyio.Event()
+            # one is being sent. Until this one's row is replaced, the next message must wait:
+            # otherwise it would be sent first if the database cannot be written for a moment.
+            replaced = anyio.Event()
             tasks.start_soon(
-                self._send_stored, row, prepared, entered, name=f"send to {row.chat_key}"
+                self._send_stored, row, prepared, replaced, name=f"send to {row.chat_key}"
             )
-            await entered.wait()
+            await replaced.wait()
 
-    async def _send_stored(self, row: DeliveryRow, prepared: bool, entered: anyio.Event) -> None:
+    async def _send_stored(self, row: DeliveryRow, prepared: bool, replaced: anyio.Event) -> None:
         try:
-            await self._send(row, prepared, entered.set)
+            await self._send(row, prepared, replaced.set)
         finally:
-            entered.set()
+            replaced.set()

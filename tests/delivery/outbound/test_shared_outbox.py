@@ -277,22 +277,26 @@ async def test_a_bot_that_runs_alone_now_drops_an_old_message_that_a_cluster_sto
 
 class RestartingServer:
     """The store's deliveries. The first two messages that should be split cannot be stored, and
-    neither can the first two beginnings of a call."""
+    neither can the first two beginnings of a call. With ``only``, this holds only for the stored
+    message with this id, and for no beginning of a call."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, only: str = "") -> None:
         self._deliveries = store.deliveries
+        self._only = only
         self.refused: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._deliveries, name)
 
     def add(self, rows: Any, records: Any, **more: Any) -> Awaitable[Any]:
-        if more["replaces"] is not None and self.refused.count("add") < 2:
+        replaces = more["replaces"]
+        concerns = replaces is not None and self._only in ("", replaces.delivery_id)
+        if concerns and self.refused.count("add") < 2:
             return self._refuse("add")
         return self._deliveries.add(rows, records, **more)
 
     def mark(self, row: Any, state: DeliveryState, **more: Any) -> Awaitable[Any]:
-        if state is SENDING and self.refused.count("mark") < 2:
+        if not self._only and state is SENDING and self.refused.count("mark") < 2:
             return self._refuse("mark")
         return self._deliveries.mark(row, state, **more)
 
@@ -323,3 +327,26 @@ async def test_a_message_for_this_owner_is_sent_once_when_the_database_answers_a
     assert len(adapter.calls) == 1
     assert server.refused == ["add", "add", "mark", "mark"]
     assert len(await store.messages.newest(GROUP, 9)) == 1
+
+
+async def test_a_stored_message_keeps_its_place_while_the_database_cannot_be_written(
+    store: Store, adapter: FakeAdapter, outbox: Outbox, clock: Clock
+) -> None:
+    elsewhere = Owned({})
+    async with Outbox(
+        store, {}, Broadcast(), QUICK, clock=clock, chats=only(), owner=elsewhere
+    ) as far:
+        for text in ("first", "second"):
+            await far.send(GROUP, (Text(text),))
+    first, second = elsewhere.told
+    server = RestartingServer(store, only=first.delivery_id)
+    store.deliveries = server  # type: ignore[assignment]
+    await outbox.send_stored(first.delivery_id)
+    await outbox.send_stored(second.delivery_id)
+
+    async def both_sent() -> bool:
+        return len(adapter.sent) == 2
+
+    await until(both_sent)
+    assert adapter.said() == [(Text("first"),), (Text("second"),)]
+    assert server.refused == ["add", "add"]
