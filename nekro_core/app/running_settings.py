@@ -15,6 +15,9 @@ from nekro_core.system.live_settings import Applies, LiveSettings, applies
 
 LOOK_S = 0.5
 """Seconds between two checks of the files. A check asks the kernel for the status of four files."""
+_SAVED_S = 0.5
+"""Maximum time in seconds in which an editor saves a file. Some editors first empty or rename the
+file, and then write it."""
 
 
 class RunningSettings:
@@ -69,15 +72,19 @@ class RunningSettings:
             await self.look()
 
     async def look(self) -> bool:
-        """Read the files if one of them has changed. Returns True if settings in force have
-        changed."""
+        """Read the files if one of them has changed. If it is empty or missing now, wait a moment
+        before: an editor may be saving it. Returns True if settings in force have changed."""
         async with self._looking:
             try:
-                changed = [file.changed() for file in self._files]
+                changed = [file for file in self._files if file.changed()]
+                if any(file.is_empty() for file in changed):
+                    await anyio.sleep(_SAVED_S)
+                    for file in self._files:
+                        file.changed()
             except OSError as error:
                 self._complain(str(error))
                 return False
-            return any(changed) and await self._take()
+            return bool(changed) and await self._take()
 
     async def _take(self) -> bool:
         try:

@@ -56,6 +56,10 @@ class WatchedFile:
         self._stamp = stamp
         return True
 
+    def is_empty(self) -> bool:
+        """Return True if the file was empty or missing at the last call of `changed`."""
+        return self._stamp is None or self._stamp[1] == 0
+
     def ask_again(self) -> None:
         """Make the next `changed` return True if the file exists. Call this if the content of the
         file could not be used, so that the file is read again."""

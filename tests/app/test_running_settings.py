@@ -49,6 +49,26 @@ async def test_code_that_holds_a_section_sees_its_new_values(folder: Path) -> No
     )
 
 
+@pytest.mark.parametrize("renames", [False, True])
+async def test_a_file_that_an_editor_is_saving_is_read_when_it_is_saved(
+    folder: Path, renames: bool
+) -> None:
+    file = folder / "data" / "settings.toml"
+    running = running_with(folder, '[agent]\npersona = "cat"\n')
+    seen: list[str] = []
+
+    async def note() -> None:
+        seen.append(running.settings.nekro_agent.persona)
+
+    running.listen(note)
+    file.rename(f"{file}~") if renames else file.write_text("")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(running.look)
+        await anyio.sleep(0.1)
+        file.write_text('[agent]\npersona = "fox"\n')
+    assert seen == ["fox"]
+
+
 async def test_a_setting_that_needs_a_restart_keeps_its_value(folder: Path) -> None:
     running = running_with(folder)
     await save(running, folder, "port = 9\n[agent]\nwarm_boxes = 3\n[store.keep]\nturns_days = 1\n")
