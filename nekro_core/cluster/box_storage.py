@@ -20,7 +20,7 @@ from loguru import logger
 
 from nekro_core.chat import ChatKey
 from nekro_core.cluster.errors import ClusterError, ObjectMissing
-from nekro_core.cluster.objects import ObjectStore
+from nekro_core.cluster.objects import ObjectStore, digest_and_size, fetch_exactly
 from nekro_core.sandbox.box import Box
 from nekro_core.sandbox.named import BoxesTakenOver, BoxRecord, FolderStorage
 from nekro_core.sandbox.named.storage import SavedState
@@ -276,7 +276,7 @@ class SharedBoxStorage:
         done = False
         try:
             for path in archives:
-                digest, size = await to_thread.run_sync(_digest, path)
+                digest, size = await to_thread.run_sync(digest_and_size, path)
                 part = BoxPart(
                     object_name=f"{_folder_of(owner)}{uuid.uuid4().hex}",
                     suffix=path.name.removeprefix(name),
@@ -346,10 +346,9 @@ class SharedBoxStorage:
         unfinished = path.with_name(f"{path.name}.new")
         await anyio.Path(path.parent).mkdir(parents=True, exist_ok=True)
         try:
-            await self._objects.fetch(part.object_name, unfinished)
-            digest, _ = await to_thread.run_sync(_digest, unfinished)
-            if digest != part.sha256:
-                raise ObjectMissing(f"the object {part.object_name} has another content")
+            await fetch_exactly(
+                self._objects, part.object_name, unfinished, sha256=part.sha256, size=part.size
+            )
             await anyio.Path(unfinished).replace(path)
         finally:
             with anyio.CancelScope(shield=True):
@@ -422,10 +421,3 @@ def _copies_below(folder: Path) -> list[LocalCopy]:
     paths = sorted(folder.rglob(f"*{_COPY}"), key=lambda path: path.stat().st_mtime)
     found = map(_copy_in, paths)
     return [copy for copy in found if copy is not None and copy.owner]
-
-
-def _digest(path: Path) -> tuple[str, int]:
-    """Return the digest of a file in hex, and its size in bytes."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return digest, file.tell()

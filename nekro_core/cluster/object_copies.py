@@ -7,19 +7,19 @@ save are deleted when a new archive of all files is stored. A file that was eras
 row any more, and is not copied.
 """
 
-import hashlib
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import anyio
 from anyio import to_thread
 
 from nekro_core.chat import ChatKey
 from nekro_core.cluster.box_storage import BoxPart, parts_of
-from nekro_core.cluster.errors import ObjectMissing
-from nekro_core.cluster.objects import ObjectStore
+from nekro_core.cluster.errors import ObjectDamaged, ObjectMissing
+from nekro_core.cluster.objects import ObjectStore, fetch_exactly
 from nekro_core.sandbox.named.storage import NAME
 from nekro_core.store import BoxFilesRow, MediaFileRow
 from nekro_core.store.media_paths import MEDIUM
@@ -82,7 +82,7 @@ class ObjectCopies:
         another content than its row says."""
         path = self.path_of(row)
         target = folder / path.rpartition("/")[2]
-        await self._copy(row.object_name, row.sha256, target)
+        await self._copy(row.object_name, target, sha256=row.sha256, size=row.size)
         await to_thread.run_sync(os.utime, target, (row.used, row.used))
         return CopiedFile(path=path, file=target)
 
@@ -112,7 +112,7 @@ class ObjectCopies:
             for part in parts:
                 target = folder / f"{row.name}{part.suffix}"
                 copied.append(CopiedFile(path=f"{place}{part.suffix}", file=target))
-                await self._copy(part.object_name, part.sha256, target)
+                await self._copy(part.object_name, target, sha256=part.sha256, size=part.size)
             if row.record:
                 target = folder / f"{row.name}{_RECORD}"
                 copied.append(CopiedFile(path=f"{place}{_RECORD}", file=target))
@@ -125,17 +125,13 @@ class ObjectCopies:
             await to_thread.run_sync(os.utime, each.file, (row.saved, row.saved))
         return copied
 
-    async def _copy(self, object_name: str, sha256: str, target: Path) -> None:
-        await self._objects.fetch(object_name, target)
-        if await to_thread.run_sync(_digest, target) != sha256:
-            await to_thread.run_sync(target.unlink)
-            raise ObjectMissing(f"the object {object_name} has another content")
+    async def _copy(self, object_name: str, target: Path, *, sha256: str, size: int) -> None:
+        try:
+            await fetch_exactly(self._objects, object_name, target, sha256=sha256, size=size)
+        except ObjectDamaged:
+            await anyio.Path(target).unlink(missing_ok=True)
+            raise
 
 
 def _is_archive(part: BoxPart) -> bool:
     return _SUFFIX.fullmatch(part.suffix) is not None
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,11 +1,14 @@
 """Defines the store for files that several processes need: media, the files of boxes, the archives
 of plugins, and messages between processes that are too large for NATS."""
 
+import hashlib
 import re
 from pathlib import Path
 from typing import Protocol
 
-from nekro_core.cluster.errors import ObjectTooLarge
+from anyio import to_thread
+
+from nekro_core.cluster.errors import ObjectDamaged, ObjectTooLarge
 
 OBJECT_BYTES = 4 * 1024**3
 """Maximum size of one object in bytes. The files of one box fit into one object, because their
@@ -47,6 +50,43 @@ class ObjectStore(Protocol):
     async def names(self, prefix: str = "") -> list[str]:
         """Return the names of all objects that begin with ``prefix``, sorted. Raises `OSError` and
         `ClusterUnavailable`."""
+
+
+async def fetch_exactly(
+    objects: ObjectStore, name: str, target: Path, *, sha256: str, size: int
+) -> None:
+    """Write an object into a new file, if it has the content that was stored.
+
+    An object with more than ``size`` bytes is not read: nobody should be able to fill the disk of
+    every process with it. The caller deletes the file, also after an error.
+
+    Args:
+        objects: The object store.
+        name: The object.
+        target: The file.
+        sha256: The digest of the expected content in hex.
+        size: The size of the expected content in bytes.
+
+    Raises:
+        ObjectDamaged: The object has another content.
+        ObjectMissing: There is no such object.
+        OSError: The file cannot be written.
+        ClusterUnavailable: The object store cannot be reached.
+    """
+    try:
+        await objects.fetch(name, target, most_bytes=size)
+        found, _ = await to_thread.run_sync(digest_and_size, target)
+    except ObjectTooLarge:
+        found = f"of another object, with more than {size} bytes"
+    if found != sha256:
+        raise ObjectDamaged(f"the object {name} has another content, with the digest {found}")
+
+
+def digest_and_size(path: Path) -> tuple[str, int]:
+    """Return the SHA-256 of a file in hex, and its size in bytes. Raises `OSError`."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return digest, file.tell()
 
 
 def too_large(name: str, most_bytes: int) -> ObjectTooLarge:

@@ -16,8 +16,8 @@ import msgspec
 from anyio import to_thread
 from loguru import logger
 
-from nekro_core.cluster.errors import ObjectMissing, ObjectTooLarge
-from nekro_core.cluster.objects import ObjectStore
+from nekro_core.cluster.errors import ObjectDamaged, ObjectMissing
+from nekro_core.cluster.objects import ObjectStore, fetch_exactly
 from nekro_core.plugins.host.links import LOCAL_FOLDER
 from nekro_core.plugins.installation.archives import PluginArchives, sha256_of, unpack_plugin
 from nekro_core.plugins.installation.files import FilesRefused
@@ -104,20 +104,17 @@ class PluginObjects:
         name, unfinished = object_name(row.archive), archive.with_name(f".{archive.name}.fetched")
         try:
             try:
-                # A larger object has another digest. Nobody should be able to fill the disk of
-                # every process with it.
-                await self._objects.fetch(name, unfinished, most_bytes=row.size)
-                found = await to_thread.run_sync(sha256_of, unfinished)
-            except ObjectTooLarge:
-                found = f"of another object, with more than {row.size} bytes"
-            if found != row.archive:
-                logger.error("{}: the object {} has the digest {}", row.item, name, found)
+                await fetch_exactly(
+                    self._objects, name, unfinished, sha256=row.archive, size=row.size
+                )
+            except ObjectDamaged as error:
+                logger.error("{}: {}", row.item, error)
                 await self._objects.delete(name)
                 raise PluginNotReceived(
                     "the file in the object store is not the plugin that was installed: somebody "
-                    "has replaced it. It was not used",
+                    "has replaced it, or it is damaged. It was not used",
                     ask=True,
-                )
+                ) from None
             await to_thread.run_sync(unfinished.replace, archive)
         except ObjectMissing:
             raise PluginNotReceived(

@@ -18,8 +18,8 @@ from anyio import to_thread
 from loguru import logger
 
 from nekro_core.chat import ChatKey
-from nekro_core.cluster.errors import ClusterError, ObjectMissing
-from nekro_core.cluster.objects import ObjectStore
+from nekro_core.cluster.errors import ClusterError, ObjectDamaged, ObjectMissing
+from nekro_core.cluster.objects import ObjectStore, digest_and_size, fetch_exactly
 from nekro_core.delivery.media.settings import MediaSettings
 from nekro_core.store import MediaFileRow, Store, StoreError
 from nekro_core.store.media_paths import MEDIUM
@@ -94,7 +94,7 @@ class SharedMediaFiles:
             known = {chat_key.file_name: chat_key for chat_key, _ in await self._chats.chats()}
             for path in await to_thread.run_sync(_media_below, self._folder):
                 if (chat_key := known.get(path.parent.name)) is not None:
-                    digest, size = await to_thread.run_sync(_digest, path)
+                    digest, size = await to_thread.run_sync(digest_and_size, path)
                     await self.store(chat_key, path, sha256=digest, size=size)
             await to_thread.run_sync(_touch, marker)
         self._begun = True
@@ -152,16 +152,15 @@ class SharedMediaFiles:
             if row is None:
                 return None
             await to_thread.run_sync(_make_room, path.parent, row.size)
-            await self._objects.fetch(name, unfinished)
-            digest, _ = await to_thread.run_sync(_digest, unfinished)
-            if digest != row.sha256:
-                logger.error("the object {} has the digest {}: it is not used", name, digest)
-                return None
+            await fetch_exactly(self._objects, name, unfinished, sha256=row.sha256, size=row.size)
             await to_thread.run_sync(unfinished.replace, path)
             self._note_row(path)
             if await self._rows.get(name) is None:  # It was erased meanwhile.
                 await to_thread.run_sync(_remove, [path])
                 return None
+        except ObjectDamaged as error:
+            logger.error("the medium is not used: {}", error)
+            return None
         except ObjectMissing:
             logger.info("the medium {} is not in the object store", name)
             return None
@@ -304,13 +303,6 @@ def _digest_of_chat(folder: str) -> str:
 def _media_below(folder: Path) -> list[Path]:
     """Return the files of media in the folder ``uploads``, or in the folder of one chat."""
     return [path for path in folder.rglob("*") if MEDIUM.search(path.as_posix())]
-
-
-def _digest(path: Path) -> tuple[str, int]:
-    """Return the digest of a file in hex, and its size in bytes."""
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return digest, file.tell()
 
 
 def _make_room(folder: Path, size: int) -> None:

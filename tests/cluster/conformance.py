@@ -17,11 +17,12 @@ from nekro_core.cluster.errors import (
     CallTooLarge,
     LeaseTaken,
     NobodyServes,
+    ObjectDamaged,
     ObjectMissing,
     ObjectTooLarge,
 )
 from nekro_core.cluster.leases import Leases
-from nekro_core.cluster.objects import ObjectStore
+from nekro_core.cluster.objects import ObjectStore, digest_and_size, fetch_exactly
 from nekro_core.cluster.partition_log import ITEM_BYTES, OwnedPartition, PartitionLog
 from nekro_core.system.errors import NekroError
 
@@ -430,6 +431,27 @@ class ObjectContract:
         assert target.read_bytes() == b"as before"
         assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
         assert await objects.fetch("plugins/a", target, most_bytes=300_000) == 300_000
+
+    async def test_an_object_is_fetched_exactly_as_it_was_stored_or_not_at_all(
+        self, objects: ObjectStore, tmp_path: Path
+    ) -> None:
+        source, target = tmp_path / "source", tmp_path / "target"
+        source.write_bytes(b"right")
+        digest, size = digest_and_size(source)
+        await objects.put("media/a", source)
+        await fetch_exactly(objects, "media/a", target, sha256=digest, size=size)
+        assert target.read_bytes() == b"right"
+        target.unlink()
+        source.write_bytes(b"wrong")
+        await objects.put("media/a", source)
+        with pytest.raises(ObjectDamaged, match="media/a has another content"):
+            await fetch_exactly(objects, "media/a", target, sha256=digest, size=size)
+        target.unlink()
+        source.write_bytes(b"right and more")
+        await objects.put("media/a", source)
+        with pytest.raises(ObjectDamaged, match="with more than 5 bytes"):
+            await fetch_exactly(objects, "media/a", target, sha256=digest, size=size)
+        assert not target.exists()
 
     @pytest.mark.parametrize(
         "name", ["", "/a", "a/", "a//b", "../a", "a/../b", ".a", "a/.b", "a b", "ä", "a" * 301]
