@@ -98,7 +98,7 @@ def engine_with_images(folder: Path) -> Iterator[Docker]:
         raise NoImages("the program docker is not installed (Debian: docker.io)")
     if shutil.which("debootstrap") is None:
         raise NoImages("debootstrap is not installed")
-    with running_engine(folder / "engine") as address:
+    with running_engine(folder / "engine", own_network=False) as address:
         docker = Docker(address)
         _make_base(docker, folder / "base")
         docker.run("make", "image", f"BASE={BASE}", "IMAGE_ARGS=--network host")

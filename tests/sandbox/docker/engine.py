@@ -25,8 +25,13 @@ class NoEngine(Exception):
 
 
 @contextlib.contextmanager
-def running_engine(folder: Path) -> Iterator[str]:
-    """Start an engine with its files below ``folder``. Yields its address. Raises `NoEngine`."""
+def running_engine(folder: Path, *, own_network: bool = True) -> Iterator[str]:
+    """Start an engine with its files below ``folder``. Yields its address. Raises `NoEngine`.
+
+    The engine has a network of its own, without a way out. With ``own_network=False`` it has the
+    one of this machine: its containers can publish ports here, and images can be built from
+    packages of the registries.
+    """
     program = shutil.which("dockerd", path=f"{os.environ['PATH']}:/usr/sbin")
     if program is None:
         raise NoEngine("dockerd is not installed (Debian: docker.io)")
@@ -36,13 +41,14 @@ def running_engine(folder: Path) -> Iterator[str]:
     if unshare is None:
         raise NoEngine("unshare is not installed (Debian: util-linux)")
     address = f"unix://{folder}/engine.sock"
+    # With `--bridge=none`, dockerd deletes the bridge docker0 when it starts. That may be the
+    # bridge of a developer's own engine. In a network of its own, there is none.
+    has_bridge = not own_network and Path("/sys/class/net/docker0").exists()
     command = [
-        # With `--bridge=none`, dockerd deletes the bridge docker0 when it starts. That may be the
-        # bridge of a developer's own engine. In a network of its own, there is none.
-        *(unshare, "--net", "--"),
+        *((unshare, "--net", "--") if own_network else ()),
         *(program, "--data-root", f"{folder}/data", "--exec-root", f"{folder}/exec"),
         *("--host", address, "--pidfile", f"{folder}/engine.pid"),
-        *("--iptables=false", "--bridge=none"),
+        *("--iptables=false", *(() if has_bridge else ("--bridge=none",))),
         # These namespaces separate the tests' containers from others of the same containerd.
         *("--containerd-namespace", "nekro-tests"),
         *("--containerd-plugins-namespace", "nekro-tests-plugins"),
