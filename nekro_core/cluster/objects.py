@@ -75,9 +75,10 @@ async def fetch_exactly(
     """
     try:
         await objects.fetch(name, target, most_bytes=size)
-        found, _ = await to_thread.run_sync(digest_and_size, target)
     except ObjectTooLarge:
-        found = f"of another object, with more than {size} bytes"
+        more = f"the object {name} has another content, with more than {size} bytes"
+        raise ObjectDamaged(more) from None
+    found, _ = await to_thread.run_sync(digest_and_size, target)
     if found != sha256:
         raise ObjectDamaged(f"the object {name} has another content, with the digest {found}")
 
