@@ -4,6 +4,7 @@ from base64 import b64encode
 from collections.abc import Callable, Sequence
 
 from nicegui import events, ui
+from nicegui.element import Element
 
 from nekro_core.console.plugin_parts import (
     PluginActions,
@@ -15,7 +16,7 @@ from nekro_core.console.plugin_parts import (
 from nekro_core.console.upload_button import upload_button
 from nekro_core.console.view import View, link_to
 from nekro_core.console.widgets import empty
-from nekro_core.operator.plugin_views import PluginsView, PluginView
+from nekro_core.operator.plugin_views import PluginView
 from nekro_core.operator.roles import AccessRole
 from nekro_core.plugins.installation.plugin_index import IndexedPlugin
 from nekro_core.plugins.installation.uploads import MOST_BYTES
@@ -31,25 +32,16 @@ async def plugins_page(view: View) -> None:
     """Draw the page."""
     area, actor = view.operator.plugins, view.actor
     ui.label(view.say("plugins.lead")).classes("nc-lead")
-    shown: list[PluginsView] = []
 
-    @ui.refreshable
-    async def show() -> None:
+    async def draw() -> None:
         found = await area.every(actor)
-        shown[:] = [found]
-        for line in found.at_next_start:
-            ui.label(view.say("plugins.at_next_start", text=line)).classes("nc-card nc-plugin-warn")
         rows = [each for each in found.plugins if _matches(each, words.value, state.value)]
-        if not rows:
-            empty(view, "plugins.nothing")
-        with ui.element("div").classes("nc-list"):
-            # Broken plugins come first.
-            for each in sorted(rows, key=lambda row: row.state != "broken"):
-                _draw(view, each, actions)
+        # Broken plugins come first.
+        cards.show(found.at_next_start, sorted(rows, key=lambda row: row.state != "broken"))
 
     install = ui.element("div").classes("nc-wide")
     progress = ui.element("div").classes("nc-list nc-plugin-jobs")
-    actions = PluginActions(view, progress, show.refresh, show.refresh)
+    actions = PluginActions(view, progress, draw, draw)
     if view.may(AccessRole.OWNER):
         with install:
             _draw_install(view, actions)
@@ -58,15 +50,52 @@ async def plugins_page(view: View) -> None:
         names = {each: view.say(f"plugins.state_{each or 'any'}") for each in _STATES}
         state = ui.select(names, value="", label=view.say("plugins.state"))
         state.props("outlined dense")
-    words.on_value_change(show.refresh)
-    state.on_value_change(show.refresh)
-    await show()
+    cards = _PluginCards(view, actions)
+    words.on_value_change(draw)
+    state.on_value_change(draw)
+    await draw()
+    ui.timer(_READ_AGAIN_S, draw, immediate=False)
 
-    async def look() -> None:
-        if [await area.every(actor)] != shown:
-            await show.refresh()
 
-    ui.timer(_READ_AGAIN_S, look, immediate=False)
+class _PluginCards:
+    """The cards of the shown plugins. Only the card of a plugin that changed is drawn again:
+    pressing a button of a card that is being drawn again would do nothing."""
+
+    def __init__(self, view: View, actions: PluginActions) -> None:
+        self._view, self._actions = view, actions
+        self._top = ui.element("div").classes("nc-list")
+        self._list = ui.element("div").classes("nc-list")
+        self._top_shown: tuple[tuple[str, ...], bool] | None = None
+        self._shown: dict[str, tuple[PluginView, Element]] = {}
+
+    def show(self, at_next_start: tuple[str, ...], plugins: Sequence[PluginView]) -> None:
+        """Show these plugins in this order, below the packages that are used at the next start."""
+        if self._top_shown != (at_next_start, not plugins):
+            self._top_shown = (at_next_start, not plugins)
+            self._draw_top(at_next_start, nothing=not plugins)
+        for item in self._shown.keys() - {each.item for each in plugins}:
+            self._shown.pop(item)[1].delete()
+        for place, plugin in enumerate(plugins):
+            before, card = self._shown.get(plugin.item, (None, None))
+            if card is None:
+                with self._list:
+                    card = ui.element("article").classes("nc-card nc-plugin")
+            if before != plugin:
+                card.clear()
+                with card:
+                    _draw(self._view, plugin, self._actions)
+            self._shown[plugin.item] = (plugin, card)
+            if self._list.default_slot.children.index(card) != place:
+                card.move(target_index=place)
+
+    def _draw_top(self, at_next_start: tuple[str, ...], *, nothing: bool) -> None:
+        self._top.clear()
+        with self._top:
+            for line in at_next_start:
+                text = self._view.say("plugins.at_next_start", text=line)
+                ui.label(text).classes("nc-card nc-plugin-warn")
+            if nothing:
+                empty(self._view, "plugins.nothing")
 
 
 def _matches(plugin: PluginView, words: str | None, state: str) -> bool:
@@ -78,25 +107,24 @@ def _matches(plugin: PluginView, words: str | None, state: str) -> bool:
 
 
 def _draw(view: View, plugin: PluginView, actions: PluginActions) -> None:
-    with ui.element("article").classes("nc-card nc-plugin"):
-        with ui.element("div").classes("nc-row"):
-            draw_state(view, plugin)
-            with ui.link(target=link_to(address_of(plugin))).classes("nc-grow nc-plugin-name"):
-                ui.label(title_of(plugin))
-            ui.label(plugin.version).classes("nc-soft nc-small")
-        about = (
-            plugin.author,
-            plugin.key or plugin.item,
-            view.say("plugins.builtin") if plugin.builtin else plugin.source,
-        )
-        ui.label(" · ".join(filter(None, about))).classes("nc-soft nc-small nc-text")
-        if plugin.description:
-            ui.label(plugin.description).classes("nc-text")
-        if plugin.tools:
-            tools = view.say("plugins.tools_are", names=", ".join(plugin.tools))
-            ui.label(tools).classes("nc-soft nc-small nc-text")
-        draw_problems(plugin.problems)
-        actions.draw(plugin)
+    with ui.element("div").classes("nc-row"):
+        draw_state(view, plugin)
+        with ui.link(target=link_to(address_of(plugin))).classes("nc-grow nc-plugin-name"):
+            ui.label(title_of(plugin))
+        ui.label(plugin.version).classes("nc-soft nc-small")
+    about = (
+        plugin.author,
+        plugin.key or plugin.item,
+        view.say("plugins.builtin") if plugin.builtin else plugin.source,
+    )
+    ui.label(" · ".join(filter(None, about))).classes("nc-soft nc-small nc-text")
+    if plugin.description:
+        ui.label(plugin.description).classes("nc-text")
+    if plugin.tools:
+        tools = view.say("plugins.tools_are", names=", ".join(plugin.tools))
+        ui.label(tools).classes("nc-soft nc-small nc-text")
+    draw_problems(plugin.problems)
+    actions.draw(plugin)
 
 
 def _draw_install(view: View, actions: PluginActions) -> None:
