@@ -448,12 +448,16 @@ class PostgresEngine:
     async def _was_committed(self, transaction: PostgresTransaction) -> bool:
         """Ask the server on a new connection whether the transaction was committed. The new
         connection holds the lock (for a node, the lock on its name), so the session of the lost
-        connection has ended."""
-        connection = await self._connected()
-        try:
-            return await transaction.was_committed(connection)
-        except Exception as error:
-            raise _translated(error) from error
+        connection has ended. If the new connection is lost too, ask on the next one."""
+        until = anyio.current_time() + self._patience_s
+        while True:
+            connection = await self._connected()
+            try:
+                return await transaction.was_committed(connection)
+            except Exception as error:
+                if not connection.is_closed() or anyio.current_time() >= until:
+                    raise _translated(error) from error
+            await anyio.sleep(_AGAIN_S)
 
     async def _connected(self) -> Connection:
         """Return the writing connection, which holds the lock. If the connection was lost, open

@@ -20,6 +20,8 @@ class Line:
         self.ends_before = b""
         """If this is not empty, the first connection in which these bytes arrive is cut, from
         whichever side they come. The bytes are not forwarded. This happens only once."""
+        self.then_ends_before = b""
+        """What `ends_before` becomes when it has cut a connection."""
         self.freezes_before = b""
         """If this is not empty, the line freezes when these bytes arrive. `thaw` forwards them."""
         self._to = to_port
@@ -81,7 +83,7 @@ class Line:
             while True:
                 data = await source.receive()
                 if self.ends_before and self.ends_before in data:
-                    self.ends_before = b""
+                    self.ends_before, self.then_ends_before = self.then_ends_before, b""
                     break
                 if self.freezes_before and self.freezes_before in data:
                     self.freezes_before = b""

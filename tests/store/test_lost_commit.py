@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from nekro_core.store import Store
+from nekro_core.store.settings import StoreSettings
 from tests.faults.line import Line
 from tests.peers.postgres import PostgresServer
 
@@ -17,6 +18,9 @@ pytestmark = [pytest.mark.long]
 MOMENTS = {"before the server has it": b"COMMIT;", "after the server has done it": b"COMMIT\0"}
 """The connection breaks before the client's COMMIT reaches the server, or before the server's
 answer reaches the client."""
+_PATIENCE_S = 60.0
+"""On a busy machine, the server that is killed below takes longer to start than the bot usually
+waits for it."""
 
 
 @pytest.fixture
@@ -28,7 +32,7 @@ async def line(postgres: PostgresServer) -> AsyncIterator[Line]:
 @pytest.fixture
 async def store(postgres_url: str, line: Line) -> AsyncIterator[Store]:
     url = re.sub(r":\d+/", f":{line.port}/", postgres_url)
-    async with Store.open(url) as opened:
+    async with Store.open(url, StoreSettings(busy_timeout_s=_PATIENCE_S)) as opened:
         await opened.accounts.bind("fake", "bot")
         yield opened
 
@@ -58,6 +62,16 @@ async def test_many_messages_are_each_stored_once_although_commits_were_lost(
     kept = await store.messages.newest(GROUP, 200)
     said = sorted(segment.text for each in kept for segment in each.segments)  # type: ignore[union-attr]
     assert said == sorted(f"{number}.{each}" for number in range(5) for each in range(20))
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+async def test_a_turn_is_begun_once_although_the_connection_that_asks_is_lost_too(
+    store: Store, line: Line, moment: str
+) -> None:
+    line.ends_before, line.then_ends_before = MOMENTS[moment], b"SELECT mark FROM commit_marks"
+    await store.turns.begin(GROUP, trigger_seq=1, through_seq=1)
+    assert line.ends_before == b"", "the second connection was not cut"
+    assert len(await store.turns.interrupted()) == 1
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
