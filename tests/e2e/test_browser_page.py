@@ -91,6 +91,8 @@ async def the_whole_bot(folder: Path) -> AsyncIterator[BotPage]:
             "NEKRO_LLM__BASE_URL": model.base_url,
             "NEKRO_LLM__MODEL": "scripted",
             "NEKRO_TRIGGER__DEBOUNCE_S": "0.05",
+            # The visitor also says something that is not for the bot. It must not take a reply.
+            "NEKRO_TRIGGER__PARTICIPATION__MODE": "mentioned",
         }
         async with running_bot(folder, **settings) as bot:
             yield BotPage(bot.address, bot.token)

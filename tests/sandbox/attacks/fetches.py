@@ -68,7 +68,7 @@ def fetched(*urls: str, denied: bool = False) -> Callable[[Ground], Awaitable[Go
             named = [url.format(port=server.port, own=own_address()) for url in urls]
             hosts = {f"{host}:{server.port}" for host in (own_address(), "127.0.0.1", "[::1]")}
             names = {f"{name}:{server.port}" for name in (OUTER, INNER)}
-            settings = MediaSettings(private_hosts=frozenset(hosts), silent_s=1.0)
+            settings = MediaSettings(private_hosts=frozenset(hosts), silent_s=20.0)
             rules = EgressRules.parse(
                 [] if denied else [*hosts, *names], [*hosts] if not denied else []
             )
