@@ -16,10 +16,12 @@ from anyio.abc import TaskGroup
 from loguru import logger
 
 from nekro_core.agent.participation.followed_chats import FollowedChats
-from nekro_core.agent.participation.verdict import FollowVerdict, TalkSign
 from nekro_core.agent.session.backlog import Backlog
+from nekro_core.agent.session.followed_message import follow_message
 from nekro_core.agent.session.given_records import GivenRecords
-from nekro_core.agent.session.record_takes import GIVEN_UP, RecordTakes, SuspectGate
+from nekro_core.agent.session.interrupted_turns import InterruptedTurns
+from nekro_core.agent.session.message_hooks import MessageHooks
+from nekro_core.agent.session.record_takes import RecordTakes, SuspectGate
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.trigger import (
     TIMER_S,
@@ -27,23 +29,19 @@ from nekro_core.agent.session.trigger import (
     StartTurn,
     StaySilent,
     WaitForMore,
-    called_name,
     decide,
     judge,
 )
 from nekro_core.agent.session.turn_decisions import (
-    ended_decision,
     ignored_reason,
     unheard_reason,
 )
 from nekro_core.agent.session.turn_runner import STORE_PAUSE_S, TurnRunner, TurnSlots
 from nekro_core.agent.session.unasked_turns import UnaskedTurns
-from nekro_core.agent.turn.already_sent import was_answered
 from nekro_core.agent.turn.context import HistoryMarks, TurnRequest
 from nekro_core.agent.turn.new_lines import NewLines
 from nekro_core.agent.turn.prepared_step import PreparedTurn, prepare_turn
-from nekro_core.agent.turn.recorder import CUT_OFF, TurnRecorder
-from nekro_core.agent.turn.report import DO_NOT_RESEND
+from nekro_core.agent.turn.recorder import TurnRecorder
 from nekro_core.chat import (
     Author,
     ChatKey,
@@ -51,18 +49,13 @@ from nekro_core.chat import (
     Mention,
     Record,
     Reply,
-    RunRecord,
-    Segments,
 )
 from nekro_core.plugins.authoring.declarations import MsgSignal
-from nekro_core.plugins.host.hooks import MessageSignal
 from nekro_core.policy import ChatState
 from nekro_core.policy.cooldown import Cooldown, CooldownState
-from nekro_core.policy.participation import Participation
 from nekro_core.store import (
     DecisionReason,
     MessageDecision,
-    StoreError,
     StoreUnavailable,
     TurnRow,
 )
@@ -71,17 +64,9 @@ from nekro_core.store.turn_trace import begin_times
 _PREPARE_S = 0.1
 """A turn is prepared this many seconds before it begins. If another message arrives after the
 preparation, the preparation was useless, so it is made late."""
-_MOST_ATTEMPTS = 20
-"""Maximum number of times that a turn is started. Without this limit, a turn that kills the process
-would be resumed again and again."""
-_MOST_CUT_RUNS = 5
-"""A turn is given up if this many of its runs were cut off by the end of the process, because the
-runs may have killed the process. A turn whose process ended before any code ran is resumed."""
 _SUSPECT_S = 0.05
 """Pause in seconds between two looks whether an earlier suspect of this chat was answered. A
 suspect is a record that may have ended the processes of earlier owners (`SuspectGate`)."""
-_SUSPECT_CUT_RUNS = 2
-"""A turn with at least this many cut-off runs is resumed only while no other such turn runs."""
 
 
 class Session:
@@ -117,13 +102,15 @@ class Session:
         self._services = services
         self._cooldown = cooldown
         self._backlog = Backlog(self._asks)
+        self._hooks = MessageHooks(chat_key, services)
+        self._interrupted_turns = InterruptedTurns(chat_key, services, self._backlog)
         self._turns = TurnRunner(chat_key, services, slots, self._backlog, self._judge)
         self._stop_requests: set[int] = set()
         self._interrupted: TurnRow | None = None
         self._prepared: PreparedTurn | None = None
         self._news = anyio.Event()
         self._listening = False
-        self._hooked_seq = self._noted_seq = self._reset_seq = 0
+        self._noted_seq = self._reset_seq = 0
         self._expected: set[int] = set()
         self._turn_tasks: TaskGroup | None = None
         """The tasks of the running turn."""
@@ -392,14 +379,14 @@ class Session:
             return
         signal, plugin = MsgSignal.CONTINUE, ""
         if record.author is Author.PERSON:
-            given, record = await self._ask_plugins(record)
+            given, record = await self._hooks.ask(record)
             signal, plugin = given.signal, given.plugin
         if signal is MsgSignal.BLOCK_ALL:
             self._backlog.hidden.add(record.seq)
-            await self._hide(record, plugin)
+            await self._hooks.hide(record, plugin)
         elif signal is MsgSignal.BLOCK_TRIGGER:
             self._backlog.handled.add(record.seq)  # so that a running turn does not answer it
-            await self._note_taken(record, DecisionReason.BLOCKED_BY_PLUGIN, plugin)
+            await self._hooks.note_handled(record, DecisionReason.BLOCKED_BY_PLUGIN, plugin)
         else:
             if signal is MsgSignal.FORCE_TRIGGER:
                 self._backlog.forced[record.seq] = plugin
@@ -433,34 +420,10 @@ class Session:
         return MessageDecision(reason=ignored_reason(record))
 
     async def _follow(self, record: Record) -> None:
-        """In a group in which the bot follows the talk, find out whether the author of a message
-        goes on talking to the bot. A message that mentions or names the bot needs no such decision.
-        If the store cannot be read, there is no decision, and the message is not answered."""
-        policy = self._services.policies.of(self.chat_key)
-        if (
-            policy.trigger.participation.mode is Participation.MENTIONED
-            or self.chat_key.kind is ChatKind.PRIVATE
-            or record.author is not Author.PERSON
-        ):
-            return
-
-        def calls_bot(said: Record) -> bool:
-            return bool(called_name(said, policy.names))
-
-        if record.to_bot or calls_bot(record):
-            return
-        if called_name(record, self._services.policies.names_of_other_accounts(self.chat_key)):
-            # Another account of this bot is meant. It is in the same group and answers itself.
-            self._backlog.followed[record.seq] = FollowVerdict(
-                goes_on=False, signs=(TalkSign.NAMES_OTHER,)
-            )
-            return
-        try:
-            verdict = await self._followed_chats.judge(record, calls_bot)
-        except StoreError as error:
-            logger.warning("{}: message {} is not followed: {}", self.chat_key, record.seq, error)
-            return
-        self._backlog.followed[record.seq] = verdict
+        """See `follow_message`."""
+        verdict = await follow_message(record, self._services, self._followed_chats)
+        if verdict is not None:
+            self._backlog.followed[record.seq] = verdict
 
     def _note(self, record: Record, decision: MessageDecision) -> None:
         """Note the decision about a person's message. It is stored a moment later."""
@@ -471,30 +434,11 @@ class Session:
         for record in records:
             self._note(record, MessageDecision(reason=reason))
 
-    async def _hide(self, record: Record, plugin: str) -> None:
-        """Hide a record from all prompts, also after a restart."""
-        await self._note_taken(record, DecisionReason.HIDDEN_BY_PLUGIN, plugin)
-        try:
-            await self._services.store.messages.hide(record)
-        except StoreError as error:
-            logger.error(
-                "{}: record {} is hidden until the bot ends: {}", self.chat_key, record.seq, error
-            )
-
-    async def _note_taken(self, record: Record, reason: DecisionReason, plugin: str) -> None:
-        """Store that a plugin has handled a message. Otherwise the plugin's hook would be called
-        for the message again after a restart, and the hook may carry out a command."""
-        decision = MessageDecision(reason=reason, detail=plugin)
-        try:
-            await self._services.store.messages.mark_answered_elsewhere(record, decision)
-        except StoreUnavailable as error:
-            logger.error("{}: message {}: {}", self.chat_key, record.seq, error)
-
     async def _note_silence(self) -> None:
         """If no message waits, store that all messages up to the newest one that hooks have seen
         are handled, so that the hooks are not called for them again after a restart. If a voice is
         being transcribed, only the messages before it are handled."""
-        seq = min((self._hooked_seq, *(each - 1 for each in self._expected)))
+        seq = min((self._hooks.newest, *(each - 1 for each in self._expected)))
         if seq <= self._noted_seq or self._backlog:
             return
         self._noted_seq = seq
@@ -502,43 +446,6 @@ class Session:
             await self._services.store.chats.mark_handled(self.chat_key, seq)
         except StoreUnavailable as error:
             logger.error("{}: message {}: {}", self.chat_key, seq, error)
-
-    async def _ask_plugins(self, record: Record) -> tuple[MessageSignal, Record]:
-        """Call the plugins' hooks for a message. Returns what to do with the message, and the
-        message's record. A hook may have changed the text of the record."""
-        stored = self._services.store.messages
-        changes = stored.changes(self.chat_key)
-        plugins, sender = self._services.plugins, record.sender
-        ctx = plugins.context_for(
-            self.chat_key,
-            user_id=sender.user_id,
-            user_name=sender.name,
-            message_id=record.message_id,
-        )
-        if plugins.has_message_hooks(ctx):
-            self._hooked_seq = record.seq
-        account = self._services.store.accounts.of(self.chat_key.instance)
-        message = record.as_message(account.account if account else "")
-        signal = await plugins.on_user_message(ctx, message)
-        if stored.changes(self.chat_key) != changes:
-            record = await stored.get(record.seq) or record
-        if signal.segments is not None and signal.signal is not MsgSignal.BLOCK_ALL:
-            record = await self._reword(record, message.segments, signal.segments)
-        return signal, record
-
-    async def _reword(self, record: Record, before: Segments, now: Segments) -> Record:
-        """Store the text of a message as hooks have changed it, so that prompts do not show the
-        original. If the record was changed in another way while the hooks ran, for example by a
-        transcript, that change stays and the hooks' change is lost."""
-        changed = None
-        try:
-            if record.segments == before:
-                changed = await self._services.store.messages.reword(record, now)
-        except StoreError as error:
-            logger.error("{}: record {}: {}", self.chat_key, record.seq, error)
-        if changed is None:
-            logger.warning("{}: what hooks changed of {} is lost", self.chat_key, record.seq)
-        return changed or record
 
     async def _is_cooling_down(self, record: Record) -> bool:
         """Return whether a record asks for an answer, but its sender gets none because of a
@@ -673,26 +580,12 @@ class Session:
             self._backlog.pending = [each for each in self._backlog.pending if each.at > oldest]
 
     async def _resume(self, turn: TurnRow) -> None:
-        """Resume a turn of an earlier process. If it was started or cut off too often, or if too
-        many owners ended while they had its trigger in hand, give it up. If there is a
-        `_reason_to_drop`, end it without a notice."""
+        """Resume a turn of an earlier process, or end it; see `InterruptedTurns.check`."""
         store = self._services.store
-        trigger = await self._record(turn.trigger_seq)
-        runs = await store.runs.of_turn(turn.turn_id)
-        cut_runs = sum(run.stop in ("", CUT_OFF) for run in runs)
-        takes = self._takes
-        if trigger is not None and takes is not None and takes.is_deadly(trigger.seq):
-            takes.finish_one(trigger.seq)
-            await self._give_up(turn, trigger, runs, GIVEN_UP, "turn.ended_workers")
+        found = await self._interrupted_turns.check(turn, self._takes)
+        if found is None:
             return
-        if trigger is None or turn.attempts >= _MOST_ATTEMPTS or cut_runs >= _MOST_CUT_RUNS:
-            await self._give_up(turn, trigger, runs)
-            return
-        if stop := self._reason_to_drop(turn, trigger):
-            waiting = self._backlog.oldest_waiting(turn.user_id)
-            self._note(trigger, ended_decision(stop, turn.turn_id))
-            await store.turns.end(turn.turn_id, stop=stop, waiting_seq=waiting)
-            return
+        trigger = found.trigger
 
         def begin() -> TurnRecorder:
             logger.info("{}: turn {} is resumed", self.chat_key, turn.turn_id)
@@ -701,52 +594,16 @@ class Session:
             self._recorder = trigger.seq, recorder
             return recorder
 
-        request, exclusive = self._request_for(trigger, resumed=True), cut_runs >= _SUSPECT_CUT_RUNS
         self._hearing = trigger
         try:
             await self._take(trigger)
-            ran = await self._run_turn(request, begin, exclusive=exclusive)
+            request = self._request_for(trigger, resumed=True)
+            ran = await self._run_turn(request, begin, exclusive=found.suspect)
         finally:
             self._hearing = None
         if not ran:
             await anyio.sleep(STORE_PAUSE_S)
             self._interrupted = turn
-
-    async def _give_up(
-        self,
-        turn: TurnRow,
-        trigger: Record | None,
-        runs: Sequence[RunRecord],
-        reason: str = "given_up",
-        notice: str = "turn.failed",
-    ) -> None:
-        """End a turn that is not resumed, because it was started or cut off too often, its trigger
-        ended too many owners, or its trigger is no longer stored. The chat gets ``notice``, unless
-        the turn has sent something. ``reason`` is the detail of the decision about the
-        trigger."""
-        store = self._services.store
-        waiting = self._backlog.oldest_waiting(turn.user_id)
-        sent = await store.deliveries.of_turn(turn.turn_id)
-        stop = "finished" if was_answered(runs, sent) else "given_up"
-        if trigger is not None and stop == "given_up":
-            self._note(trigger, ended_decision(reason, turn.turn_id))
-        await store.turns.end(turn.turn_id, stop=stop, waiting_seq=waiting)
-        if not any(row.state in DO_NOT_RESEND for row in sent):
-            await self._notify([trigger] if trigger else [], notice)
-
-    def _reason_to_drop(self, turn: TurnRow, trigger: Record) -> str:
-        """Return in one word why a turn is not resumed; empty if it is resumed."""
-        if trigger.recalled:
-            return "recalled"
-        if self._services.wall() - turn.started > self._services.trigger.recover_age_s:
-            return "too_old"
-        if self._services.policies.of(self.chat_key).state is not ChatState.ON:
-            return "switched_off"
-        return ""
-
-    async def _record(self, seq: int) -> Record | None:
-        records = await self._services.store.messages.after(self.chat_key, seq - 1, 1)
-        return records[0] if records and records[0].seq == seq else None
 
     async def _notify(self, records: Sequence[Record], key: str, **values: str) -> None:
         await self._services.notices.send(self.chat_key, records, key, **values)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +22,7 @@ from nekro_core.agent.session.given_records import GivenRecords
 from nekro_core.agent.session.record_takes import GIVEN_UP, RecordTakes, SuspectGate
 from nekro_core.agent.session.services import SessionServices
 from nekro_core.agent.session.session import Session
+from nekro_core.agent.session.shared_commands import SharedCommands
 from nekro_core.agent.session.turn_decisions import ignored_reason, unheard_reason
 from nekro_core.agent.session.turn_runner import TurnSlots
 from nekro_core.agent.session.unasked_turns import UnaskedTurns, unasked_speech
@@ -49,10 +49,6 @@ _TAKES_KEPT_S = 3600.0
 """Minimum number of seconds for which it counts that an owner ended with a record in hand. It
 counts for twice `TriggerSettings.recover_age_s` if that is longer. A record that is older than
 ``recover_age_s`` is not handled any more."""
-_CUT_COMMAND_S = 30.0
-"""If an earlier owner has not renewed the row of a command for this many seconds, the command was
-cut off. An owner that lives finishes the command although it has lost the chat, and renews the row
-every 10 s (`RecordTakes.keep_renewed`)."""
 PrepareChat = Callable[[ChatKey], Coroutine[Any, Any, None]]
 """Prepares a chat before there is work in it. It must not raise, and must limit its own time."""
 
@@ -89,9 +85,9 @@ class Sessions:
         self._sessions: dict[ChatKey, Session] = {}
         self._slots = TurnSlots(services.settings)
         self._suspects = SuspectGate()
-        self.begun_commands: set[int] = set()
-        """The numbers of the records whose commands run, or wait until it is stored that this
-        process runs them. It is empty if no other process shares the work."""
+        self.shared_commands = SharedCommands(
+            services, commands.router, lambda record: self.on_record(record, 0.0)
+        )
         self._followed_chats = FollowedChats(services.store)
         self._speech = unasked_speech(services)
         self._turn_cooldown = Cooldown(services.trigger, services.clock)
@@ -172,7 +168,8 @@ class Sessions:
         # passes these lines to `on_record`.
         await report_interrupted(store, self._services.inbox, chats)
         if takes is not None:
-            await self._find_cut_commands(takes)
+            assert self._chat_tasks is not None
+            await self.shared_commands.find_cut(takes, self._chat_tasks)
 
     async def look(self, chats: ChatScope, *, prepare: PrepareChat, given: GivenRecords) -> None:
         """Look for unanswered records of some chats that nobody has given to the sessions. Another
@@ -237,9 +234,9 @@ class Sessions:
             for record in records:
                 if given is not None:
                     given.add(record.seq)
-                    if self._is_shared_command(record) and record.seq not in handled:
+                    if self.shared_commands.has(record) and record.seq not in handled:
                         session.mark_handled(record)
-                        self._run_once(record, given)
+                        self._run_shared_command(record, given)
                         continue
                 # A command that may have run already must not run twice.
                 done = record.seq in handled or commands.is_command(record)
@@ -357,8 +354,8 @@ class Sessions:
             given.takes.handed_over(record.seq)
         if not given.add(record.seq):
             return
-        if self._is_shared_command(record):
-            self._run_once(record, given)
+        if self.shared_commands.has(record):
+            self._run_shared_command(record, given)
         else:
             self.on_record(record, age_s)
 
@@ -368,7 +365,7 @@ class Sessions:
         takes.finish(self._has_in_hand)
 
     def _has_in_hand(self, chat_key: ChatKey, seq: int) -> bool:
-        if seq in self.begun_commands:
+        if seq in self.shared_commands.begun:
             return True
         session = self._sessions.get(chat_key)
         return session is not None and session.has_in_hand(seq)
@@ -389,90 +386,13 @@ class Sessions:
         given.takes.finish_one(record.seq)
         await self._services.notices.send(chat_key, [record], "turn.ended_workers")
 
-    async def _find_cut_commands(self, takes: RecordTakes) -> None:
-        """Find the commands that earlier owners of some chats began and did not finish, and tell
-        their chats. Such a command is not run again."""
-        assert self._chat_tasks is not None, "enter the sessions first"
-        for seq in takes.left():
-            decision = await self._services.store.decisions.of(seq)
-            record = await self._services.store.messages.get(seq)
-            if record is None or decision is None:
-                continue
-            if decision.reason is DecisionReason.COMMAND:
-                tell = partial(self._tell_of_cut_command, record, takes)
-                self._chat_tasks.start(record.chat_key, tell, name=f"cut command {seq}")
-
-    async def _tell_of_cut_command(self, record: Record, takes: RecordTakes) -> None:
-        """Wait until a command of an earlier owner is finished, or its row is not renewed any more.
-        In the second case, tell the chat that the command was cut off."""
-        before = 0.0
-        while True:
-            try:
-                taken = await takes.last_taken(record.seq)
-            except StoreUnavailable as error:
-                logger.warning("{}: command {}: {}", record.chat_key, record.seq, error)
-                await anyio.sleep(_AFTER_FAULT_S)
-                continue
-            if taken is None:
-                return
-            if taken <= before:
-                break
-            before = taken
-            await anyio.sleep(_CUT_COMMAND_S)
-        takes.finish_one(record.seq)
-        logger.warning("{}: command {} was cut off", record.chat_key, record.seq)
-        await self._services.notices.send(record.chat_key, [record], "command.cut_off")
-
-    def _is_shared_command(self, record: Record) -> bool:
-        return self._commands.is_command(record) and not record.from_history
-
-    def _run_once(self, record: Record, given: GivenRecords) -> None:
+    def _run_shared_command(self, record: Record, given: GivenRecords) -> None:
         """Run a command, unless another process has begun it."""
         assert self._tasks is not None, "enter the sessions first"
         session = self._sessions.get(record.chat_key)
         if session is not None and not session.idle:
             session.mark_handled(record)
-        self.begun_commands.add(record.seq)
-        work = partial(self._run_if_unclaimed, record, given.takes)
-        self._tasks.start_soon(work, name=f"command {record.seq}")
-
-    async def _run_if_unclaimed(self, record: Record, takes: RecordTakes | None) -> None:
-        """Run a command if no process has stored yet that it runs. If this process has lost the
-        chat, the chat's new owner runs it."""
-        try:
-            if not await self._claim(record, takes):
-                return
-            self.on_record(record, 0.0)
-            # Let the command's task begin: `wait_until_idle` does not know of it before.
-            await anyio.lowlevel.checkpoint()
-            async with anyio.create_task_group() as renewing:
-                if takes is not None:
-                    renewing.start_soon(takes.keep_renewed, record.seq)
-                await self._commands.wait_until_idle(record.chat_key)
-                renewing.cancel_scope.cancel()
-            if takes is not None:
-                takes.finish_one(record.seq)
-        finally:
-            self.begun_commands.discard(record.seq)
-
-    async def _claim(self, record: Record, takes: RecordTakes | None) -> bool:
-        """Store that this process runs a command. Returns False if another process has stored that
-        it runs the command, or owns the chat now."""
-        while True:
-            try:
-                claimed = await self._services.store.decisions.claim_command(record.seq)
-            except OwnershipLost:
-                return False
-            except StoreUnavailable as error:
-                logger.warning("{}: command {} waits: {}", record.chat_key, record.seq, error)
-                await anyio.sleep(_AFTER_FAULT_S)
-            else:
-                break
-        if claimed and takes is not None:
-            # If this process ends, the row tells the next owner that the command was cut off.
-            with suppress(OwnershipLost):
-                await takes.take(record.chat_key, record.seq)
-        return claimed
+        self.shared_commands.start(record, given.takes, self._tasks)
 
     def _runs_command(self, record: Record) -> bool:
         """Start the command that a record contains. Returns False if it contains none.

@@ -278,7 +278,7 @@ class OwnedPartitions:
     async def _release_takes(self, takes: RecordTakes) -> None:
         """Store that this process lives, and has no record of the partition in hand any more."""
         try:
-            await takes.release(self.sessions.begun_commands)
+            await takes.release(self.sessions.shared_commands.begun)
         except StoreError as error:
             logger.warning("records count as taken by an owner that ended: {}", error)
 
