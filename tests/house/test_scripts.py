@@ -149,3 +149,70 @@ def script(
         capture_output=True,
         text=True,
     )
+
+
+UNSTEADY = """
+from pathlib import Path
+
+def test_fails_once():
+    if not Path("ran").exists():
+        Path("ran").touch()
+        raise AssertionError("somebody else used the processor")
+
+def test_passes():
+    with Path("runs").open("a") as runs:
+        runs.write("x")
+"""
+BROKEN = "def test_always_fails():\n    assert False\n"
+
+
+def run_tests(folder: Path, *arguments: str, **files: str) -> tuple[int, str]:
+    """The exit status and the output of ``run_tests.sh`` in a folder with these test files."""
+    (folder / "pytest.ini").write_text("[pytest]\naddopts = -p no:randomly\n")
+    for name, text in files.items():
+        (folder / f"test_{name}.py").write_text(text)
+    done = subprocess.run(
+        ["sh", SCRIPTS / "run_tests.sh", Path(sys.executable).with_name("pytest"), *arguments],
+        cwd=folder,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stdout
+
+
+def test_a_test_that_passes_alone_is_listed_as_unsteady(tmp_path: Path) -> None:
+    status, said = run_tests(tmp_path, "--numprocesses", "2", unsteady=UNSTEADY)
+    assert status == 0
+    report = said.partition("UNSTEADY")[2].splitlines()[1:]
+    assert report == ["test_unsteady.py::test_fails_once"]
+    assert (tmp_path / "runs").read_text() == "x", "the test that passed ran again"
+
+
+def test_a_test_that_fails_again_fails_the_run(tmp_path: Path) -> None:
+    status, said = run_tests(tmp_path, unsteady=UNSTEADY, broken=BROKEN)
+    assert status == 1
+    assert "UNSTEADY" not in said
+
+
+def test_many_failures_are_not_run_again(tmp_path: Path) -> None:
+    many = "".join(BROKEN.replace("always", f"always_{number}") for number in range(6))
+    status, said = run_tests(tmp_path, many=many)
+    assert status == 1
+    assert "once more" not in said
+
+
+def test_a_run_without_failures_says_nothing_more(tmp_path: Path) -> None:
+    status, said = run_tests(tmp_path, good="def test_passes():\n    pass\n")
+    assert status == 0
+    assert said.rstrip().splitlines()[-1].startswith("=")
+
+
+def test_a_file_that_cannot_be_imported_fails_the_run(tmp_path: Path) -> None:
+    status, said = run_tests(tmp_path, bad="import nothing_of_this_name\n")
+    assert status != 0
+    assert "UNSTEADY" not in said
+
+
+def test_a_wrong_argument_is_passed_on(tmp_path: Path) -> None:
+    assert run_tests(tmp_path, "--no-such-option")[0] == 4
