@@ -36,6 +36,11 @@ class AccountRepository:
     async def read_again(self, _: str = "") -> None:
         """Read the accounts that other processes have bound or moved. Raises
         `StoreUnavailable`."""
+        # Otherwise rows that were read before `bind` or `assign` would replace its account.
+        async with self._binding:
+            await self._read_again()
+
+    async def _read_again(self) -> None:
         found = await accounts_of(self._database)
         self._by_instance.clear()
         self._of_adapter.clear()
@@ -91,7 +96,7 @@ class AccountRepository:
             if not taken and self._database.shared:
                 # Another process may have bound the account, or have given its instance to another
                 # account, at the same time.
-                await self.read_again()
+                await self._read_again()
                 if known := self._of_adapter[adapter].get(account):
                     return known.instance
                 if not name:

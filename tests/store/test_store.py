@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -25,6 +26,7 @@ from nekro_core.store import (
     Usage,
     ValueTooLarge,
 )
+from nekro_core.store.people import AccountRepository
 
 from .conftest import GROUP, OTHER, Clock, record, say
 
@@ -87,6 +89,39 @@ async def test_an_account_keeps_its_instance_over_restarts(url: str) -> None:
         assert store.accounts.of("nobody") is None
         assert store.accounts.own("onebot_v11") == {"20001", "20002"}
         assert store.accounts.own("nobody") == frozenset()
+
+
+async def test_an_account_stays_known_that_is_bound_while_the_accounts_are_read(
+    store: Store, clock: Clock
+) -> None:
+    """A process that shares its database reads the accounts again when another one bound one."""
+    begun, go_on, bound = anyio.Event(), anyio.Event(), anyio.Event()
+
+    class LateReads:
+        """A database whose rows arrive late."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store.accounts._database, name)
+
+        async def read(self, sql: str, *values: Any) -> Any:
+            rows = await store.accounts._database.read(sql, *values)
+            begun.set()
+            await go_on.wait()
+            return rows
+
+    async def bind() -> None:
+        await accounts.bind("fake", "late")
+        bound.set()
+
+    accounts = AccountRepository(cast("Any", LateReads()), accounts=[], clock=clock)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(accounts.read_again)
+        await begun.wait()
+        tasks.start_soon(bind)
+        with anyio.move_on_after(0.3):  # It may wait until the reading is over.
+            await bound.wait()
+        go_on.set()
+    assert accounts.of("fake") is not None
 
 
 async def test_an_account_that_is_bound_twice_at_once_gets_one_instance(store: Store) -> None:

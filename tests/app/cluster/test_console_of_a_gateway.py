@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
+import anyio
 import pytest
 
 from nekro_core.app.app import App
@@ -154,11 +155,15 @@ async def test_the_console_lists_all_processes_and_names_the_worker_of_a_chat(
     cluster: SmallCluster,
 ) -> None:
     await cluster.ada.own(GROUP)
-    assert await listed(cluster) == {
+    expected = {
         "gate": ("gateway", True, 0),
         "ada": ("worker", True, 1),
         "bob": ("worker", True, 0),
     }
+    with anyio.move_on_after(30):
+        while await listed(cluster) != expected:  # each process puts itself into the list
+            await anyio.sleep(0.02)
+    assert await listed(cluster) == expected
     here = [each.node for each in await cluster.console.cluster.processes(VERA) if each.here]
     assert here == ["gate"]
     others = cluster.gateway.app.turns.others
