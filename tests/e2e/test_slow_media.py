@@ -13,7 +13,7 @@ from tests.peers.silent_files import SilentFiles
 pytestmark = pytest.mark.long
 
 SILENT_S = 60
-"""The bot waits this many seconds for a server that sends nothing. The test ends the wait earlier."""
+"""The bot waits this many seconds for a server that sends nothing. The test ends this wait."""
 
 
 async def test_only_the_chat_whose_media_never_arrive_waits_and_not_for_each_medium_again(
