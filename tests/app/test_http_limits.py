@@ -1,6 +1,7 @@
 """The web server bounds how much memory and how many connections a stranger can occupy."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -24,6 +25,8 @@ class Hasty(LimitedHttpProtocol):
 
 class Narrow(LimitedHttpProtocol):
     most_connections = 3
+    head_s = 90.0
+    """Longer than any test waits: a full server must make room before this time."""
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -57,7 +60,7 @@ async def served(
 async def answer(stream: SocketStream) -> bytes:
     """Read until the server closes the connection or is silent for a moment."""
     said = b""
-    with anyio.move_on_after(5):
+    with anyio.move_on_after(30):
         try:
             while not said.endswith(b"\r\n\r\n") and b"\r\n\r\n" not in said:
                 said += await stream.receive()
@@ -144,7 +147,7 @@ async def test_idle_connections_are_closed_to_make_room_for_new_ones(beginning: 
             await stream.send(beginning or b"\r\n")
             if beginning.startswith(HEAD):
                 assert (await answer(stream)).endswith(b"0")
-        with anyio.fail_after(5):  # this is far sooner than the 10 s that a head may take
+        with anyio.fail_after(30):  # this is far sooner than the time that a head may take
             for _ in range(6):
                 async with await connect() as owner:
                     await owner.send(HEAD + b"Content-Length: 2\r\n\r\nab")
@@ -178,7 +181,7 @@ async def test_a_client_that_keeps_sending_after_the_answer_is_disconnected(
     async with served(Hasty, answers_early) as connect, await connect() as stream:
         await stream.send(head)
         assert b" 401 " in await answer(stream)
-        with anyio.fail_after(Hasty.head_s + 2):
+        with anyio.fail_after(30):  # nothing else would close the connection
             try:
                 while True:
                     await stream.send(then)
@@ -242,12 +245,13 @@ UPGRADE = (
 @pytest.mark.parametrize("many", [b"\\" * 60_000, b'\\"' * 30_000])
 async def test_a_hostile_cookie_is_parsed_quickly(head: bytes, many: bytes) -> None:
     async with served(LimitedHttpProtocol, reads_cookies) as connect, await connect() as stream:
-        began = anyio.current_time()
+        began = time.thread_time()  # the server runs in this thread
         await stream.send(head + b'Cookie: a=1; b="' + many + b'"; c="x\\054y"; d=2\r\n\r\n')
         said = await answer(stream)
-        with anyio.move_on_after(1):
-            said += await stream.receive()
-        assert anyio.current_time() - began < 2
+        with anyio.fail_after(60):
+            while b"'d': '2'" not in said:
+                said += await stream.receive()
+        assert time.thread_time() - began < 2
         assert b"'a': '1'" in said
         assert b"'d': '2'" in said
 

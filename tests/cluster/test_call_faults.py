@@ -115,7 +115,7 @@ class Cluster:
 
     async def becomes(self, state: DeliveryState) -> DeliveryRow:
         """Wait until the newest delivery has this state."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while (row := await self.row()).state is not state:
                 await anyio.sleep(0.01)
         return row

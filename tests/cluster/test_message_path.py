@@ -252,7 +252,7 @@ async def test_a_worker_in_the_process_of_the_gateway_answers_each_chat_in_order
             await local.hears(f"one {number}")
             await local.hears(f"two {number}", other)
         await until(lambda: len(local.adapter.sent) == 10, "all messages are answered")
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while await local.store.deliveries.count(DeliveryState.SENT) < 10:
                 await anyio.sleep(0.01)
     assert local.shown() == [f"one {number}" for number in range(5)]
@@ -285,7 +285,7 @@ async def test_a_gateway_that_was_suspended_makes_no_call_until_it_has_its_lease
                 async def waits() -> bool:
                     return bool(await store.deliveries.in_state(DeliveryState.PENDING))
 
-                with anyio.fail_after(10):
+                with anyio.fail_after(30):
                     while not await waits():
                         await anyio.sleep(0.01)
                 assert gateway.adapter.sent == []

@@ -2,7 +2,6 @@
 behaviour."""
 
 import re
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -72,10 +71,8 @@ async def test_ten_thousand_chats_are_read_page_by_page_and_found(
         await expect(rows).to_have_count(50)
         await shown.get_by_role("button", name="Show older ones").click()
         await expect(rows).to_have_count(100)
-        begun = time.monotonic()
         await shown.get_by_label("Name, key or person").fill("fake-group_907777")
         await expect(rows).to_have_count(1)
-        assert time.monotonic() - begun < 5.0, "a search reads all 10,000 rows in some milliseconds"
         await expect(rows).to_contain_text("message 7777")
         await shown.keyboard.press("Control+k")
         await expect(shown.get_by_placeholder("Find a page, chat")).to_be_focused()
@@ -124,10 +121,8 @@ async def test_a_recalled_message_is_shown_after_a_click_that_is_logged(
 async def test_a_new_message_is_on_the_open_pages_at_once(browser: Browser, address: str) -> None:
     shown = await the_group(browser, address)
     listed = await opened(browser, f"{address}/ui/console/chats", size=WIDE, theme="light")
-    began = time.monotonic()
     await hear(address, "the newest words")
     await expect(shown.locator(".nc-chat-history").get_by_text("the newest words")).to_be_visible()
-    assert time.monotonic() - began < 2.0, "on an idle machine this takes 300 ms"
     await expect(listed.locator(".nc-chats-row").first).to_contain_text("the newest words")
     await shown.context.close()
     await listed.context.close()

@@ -100,11 +100,11 @@ def test_what_is_accepted_parses_and_computes_quickly(language: str) -> None:
         assert any(isinstance(node, ast.BinOp | ast.Call) for node in ast.walk(tree)), text
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         assert names <= functions, text
-        began = time.perf_counter()
+        began = time.thread_time()
         # The model reads such an error and may write another expression.
         with contextlib.suppress(ZeroDivisionError, ValueError, OverflowError):
             eval(compile(tree, "text", "eval"), {"__builtins__": {}}, scope)
-        assert time.perf_counter() - began < 1
+        assert time.thread_time() - began < 1
 
 
 @pytest.mark.parametrize("language", ["en", "zh", "ja"])

@@ -1,7 +1,9 @@
 """A file server that never answers a request. Only ``/cat.png`` is served, at once."""
 
 import base64
+from contextlib import suppress
 
+import anyio
 from anyio.abc import SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
@@ -14,11 +16,12 @@ PNG = base64.b64decode(
 
 class SilentFiles(LoopbackServer):
     """The server. ``waiting`` counts the requests that wait for an answer. ``most`` is the highest
-    value of this count."""
+    value of this count. When ``hangs_up`` is set, the server closes their connections."""
 
     def __init__(self) -> None:
         super().__init__()
         self.waiting = self.most = 0
+        self.hangs_up = anyio.Event()
 
     @property
     def address(self) -> str:
@@ -35,7 +38,16 @@ class SilentFiles(LoopbackServer):
         self.waiting += 1
         self.most = max(self.most, self.waiting)
         try:
-            await reader.receive_exactly(1)  # this raises an error when the client leaves
+            async with anyio.create_task_group() as tasks:
+
+                async def hang_up() -> None:
+                    await self.hangs_up.wait()
+                    tasks.cancel_scope.cancel()
+
+                tasks.start_soon(hang_up)
+                with suppress(anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError):
+                    await reader.receive_exactly(1)  # this ends when the client leaves
+                tasks.cancel_scope.cancel()
         finally:
             self.waiting -= 1
         return False

@@ -18,6 +18,10 @@ from nekro_core.sandbox.box import (
 )
 from tests.sandbox.run_code import Tools, play
 
+_TRIES = 5
+"""How many times a run is tried that may compute for less than a second. If waiting counted, each
+try would be stopped. A busy machine stops only some."""
+
 
 class LimitConformance:
     """Needs the fixture ``box`` (new for each test)."""
@@ -36,14 +40,17 @@ class LimitConformance:
             await anyio.sleep(1.1)
             return CallReturn(None)
 
-        limits = RunLimits(seconds=1)
-        run = await box.start_run([GuestFunction(names=("slow",))], slow, limits)
-        await run.feed("x = 1\n", 1)
-        await anyio.sleep(1.1)
-        await run.feed("slow()\n", 2)
-        result = await run.finish()
-        assert result.stop is StopReason.FINISHED, result
-        assert result.seconds < 1
+        tries = []
+        for _ in range(_TRIES):
+            run = await box.start_run([GuestFunction(names=("slow",))], slow, RunLimits(seconds=1))
+            await run.feed("x = 1\n", 1)
+            await anyio.sleep(1.1)
+            await run.feed("slow()\n", 2)
+            result = await run.finish()
+            if result.stop is StopReason.FINISHED and result.seconds < 1:
+                return
+            tries.append(result)
+        raise AssertionError(f"waiting counts: {tries}")
 
     async def test_too_many_calls_end_the_run(self, box: Box) -> None:
         tools = Tools({"tool": None})
@@ -93,13 +100,13 @@ class LimitConformance:
 
     async def test_an_idle_box_reports_its_memory(self, box: Box) -> None:
         await play(box, "open('kept', 'wb').write(b'x' * 12_000_000)")
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while box.idle_bytes < 17_000_000:
                 await anyio.sleep(0.05)
         with_file = box.idle_bytes
         assert with_file < 49_000_000, with_file
         await box.execute("rm kept")
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while box.idle_bytes > with_file - 8_000_000:
                 await anyio.sleep(0.05)
         await box.execute("python3 -c 'import time; x = b\"x\" * 60_000_000; time.sleep(60)' &")

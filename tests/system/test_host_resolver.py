@@ -21,7 +21,7 @@ async def test_stuck_lookups_of_one_chat_do_not_block_another_chat() -> None:
             tasks.start_soon(lookups.addresses, f"stuck{number}", 80, "slow")
         await anyio.wait_all_tasks_blocked()
         assert len(asked) == PER_KEY
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             assert await lookups.addresses("quick", 80, "quick") == ["192.0.2.1"]
         tasks.cancel_scope.cancel()
 

@@ -107,7 +107,7 @@ async def test_a_turn_whose_question_was_recalled_is_not_resumed(
     async with running_bot(folder, boxes, model) as bot, watched(folder, lambda: 0) as moments:
         asked = await bot.say("one")
         await until(lambda: len(model.requests) == 1)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not await bot.turns():
                 await anyio.sleep(0.01)
         # The recall arrived just before the kill: the store has it, but no session saw it.

@@ -17,6 +17,9 @@ from tests.agent.native import TOOLS_MODE, call
 from tests.delivery.outbound.test_chat_signs import SigningAdapter
 
 SEEN = DeliverySettings(seen_emoji="👀")
+LONG_S = 60.0
+"""The platform shows for this many seconds that the bot is typing. The bot repeats the sign after
+48 s, so a slow machine sees no more calls than a fast one."""
 
 
 class Told:
@@ -35,7 +38,7 @@ class Told:
 async def test_the_bot_is_typing_from_the_request_to_the_model_until_the_answer(
     folder: Path, boxes: BoxCache, settings: AgentSettings
 ) -> None:
-    told, adapter = Told("Good evening."), SigningAdapter()
+    told, adapter = Told("Good evening."), SigningAdapter(typing_s=LONG_S)
     model = ScriptedModel([ScriptedAnswer(chunks=told.stream())])
     async with running_bot(folder, boxes, model, settings=settings, adapter=adapter) as bot:
         async with bot.turn():
@@ -53,7 +56,7 @@ async def test_the_bot_is_typing_from_the_request_to_the_model_until_the_answer(
 async def test_a_message_in_the_middle_of_a_turn_does_not_end_the_typing_state(
     folder: Path, boxes: BoxCache
 ) -> None:
-    told, adapter = Told(answer("That is all.")), SigningAdapter()
+    told, adapter = Told(answer("That is all.")), SigningAdapter(typing_s=LONG_S)
     first = fence("send_channel_message('I am looking.')\nprint(6 * 7)")
     model = ScriptedModel([first, ScriptedAnswer(chunks=told.stream())])
     async with running_bot(folder, boxes, model, adapter=adapter) as bot:
@@ -62,14 +65,14 @@ async def test_a_message_in_the_middle_of_a_turn_does_not_end_the_typing_state(
             await until(lambda: len(model.requests) == 2)
             assert bot.said() == ["I am looking."]
             await adapter.until(2)  # again, since a message ends the typing state
-            assert adapter.typed == [(LIN, True)] * 2
+            assert set(adapter.typed) == {(LIN, True)}
             told.may_end.set()
-        await adapter.until(3)
-        assert adapter.typed[2] == (LIN, False)
+        await until(lambda: adapter.typed[-1] == (LIN, False))
+        assert adapter.typed.count((LIN, False)) == 1
 
 
 async def test_stopping_a_turn_ends_the_typing_state(folder: Path, boxes: BoxCache) -> None:
-    told, adapter = Told("never said"), SigningAdapter()
+    told, adapter = Told("never said"), SigningAdapter(typing_s=LONG_S)
     model = ScriptedModel([ScriptedAnswer(chunks=told.stream())])
     async with running_bot(folder, boxes, model, adapter=adapter) as bot:
         async with bot.turn():
@@ -83,7 +86,7 @@ async def test_stopping_a_turn_ends_the_typing_state(folder: Path, boxes: BoxCac
 async def test_a_line_of_the_system_shows_no_typing_and_gets_no_reaction(
     folder: Path, boxes: BoxCache
 ) -> None:
-    adapter = SigningAdapter()
+    adapter = SigningAdapter(typing_s=LONG_S)
     model = ScriptedModel([answer("Time for tea.")])
     async with running_bot(folder, boxes, model, adapter=adapter, delivery=SEEN) as bot:
         async with bot.turn():
@@ -95,7 +98,7 @@ async def test_a_line_of_the_system_shows_no_typing_and_gets_no_reaction(
 async def test_the_bot_reacts_to_the_message_that_it_answers_and_to_no_other(
     folder: Path, boxes: BoxCache
 ) -> None:
-    adapter = SigningAdapter()
+    adapter = SigningAdapter(typing_s=LONG_S)
     model = ScriptedModel([answer("It is noon.")])
     async with running_bot(folder, boxes, model, adapter=adapter, delivery=SEEN) as bot:
         await bot.say("lunch, anyone?", GROUP, message_id="m1")
@@ -108,16 +111,17 @@ async def test_the_bot_reacts_to_the_message_that_it_answers_and_to_no_other(
 async def test_a_platform_that_does_not_answer_calls_for_typing_does_not_delay_the_bots_answer(
     folder: Path, boxes: BoxCache
 ) -> None:
-    adapter = SigningAdapter()
+    adapter = SigningAdapter(typing_s=LONG_S)
     adapter.silent = True
     model = ScriptedModel([answer("It is noon.")])
-    began = anyio.current_time()
     async with running_bot(folder, boxes, model, adapter=adapter, delivery=SEEN) as bot:
-        with anyio.fail_after(4):  # a sign alone would wait five seconds
-            assert await bot.ask("what time is it?") == ["It is noon."]
+        try:
+            with anyio.fail_after(60):
+                assert await bot.ask("what time is it?") == ["It is noon."]
+        finally:
+            adapter.released.set()  # no call for a sign ended before the answer
     assert adapter.typed
     assert adapter.reactions
-    assert anyio.current_time() - began < 30
 
 
 PACED = DeliverySettings(pace_chars_s=50, pace_longest_s=0.5)

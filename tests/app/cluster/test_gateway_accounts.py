@@ -67,7 +67,7 @@ class Gateway:
         return True
 
     async def until_served(self, *, served: bool = True) -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while await self.served() is not served:
                 await anyio.sleep(0.01)
 
@@ -109,7 +109,7 @@ async def test_an_account_is_served_from_its_first_use_on(store: Store, tmp_path
         # The operator gives the account another name.
         one.accounts.used("fake", "bot", "mei")
         await one.until_served(served=False)
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not await one.served("mei"):
                 await anyio.sleep(0.01)
 
@@ -125,7 +125,7 @@ async def test_the_second_gateway_says_who_has_the_account_and_tries_again(
         one.accounts.used("fake", "bot", "fake")
         await one.until_served()
         two.accounts.used("fake", "bot", "fake")
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not two.problems:
                 await anyio.sleep(0.01)
         assert two.problems == {
@@ -140,7 +140,7 @@ async def test_the_second_gateway_says_who_has_the_account_and_tries_again(
         await two.until_served()
         assert two.problems == {}
         one.adapter.managed_accounts.state = AccountState.ONLINE
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not one.problems:
                 await anyio.sleep(0.01)
         assert "is used by two" in one.problems["fake bot"]
@@ -178,7 +178,7 @@ async def test_an_unexpected_fault_of_one_account_ends_neither_the_gateway_nor_o
         await one.until_served()
         assert not await one.served("mei")
         leases.broken = False
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while not await one.served("mei"):
                 await anyio.sleep(0.01)
 

@@ -7,7 +7,7 @@ from nekro_core.cluster.leases import LocalLeases
 
 
 async def until_leads(leadership: Leadership) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while not leadership():
             await anyio.sleep(0.005)
 

@@ -19,7 +19,7 @@ import pytest
 from anyio.abc import TaskGroup
 
 from nekro_core.agent.session.given_records import GivenRecords
-from nekro_core.agent.session.record_takes import GIVEN_UP, RecordTakes
+from nekro_core.agent.session.record_takes import GIVEN_UP, RecordTakes, SuspectGate
 from nekro_core.app.cluster.owned_partitions import OwnedPartitions
 from nekro_core.chat import ChatKey, DeliveryState, Record, plain_text
 from nekro_core.cluster.errors import ClusterUnavailable
@@ -119,7 +119,7 @@ async def worker_on(
 
 async def until_async(true: Callable[[], Awaitable[object]]) -> None:
     """Wait until a condition that must be awaited is true."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while not await true():
             await anyio.sleep(0.01)
 
@@ -387,11 +387,11 @@ async def test_an_owner_has_a_message_in_hand_from_its_hooks_until_its_turn_is_s
             return bool(found[f"record.{record.seq}"])
 
         async with worker.running():
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 while not await in_hand():
                     await anyio.sleep(0.01)
             bot.plugins.looked.set()
-            with anyio.fail_after(10):
+            with anyio.fail_after(30):
                 while await in_hand():
                     await anyio.sleep(0.01)
             assert (await bot.last_turn()).running
@@ -431,6 +431,14 @@ async def test_messages_that_ended_two_workers_are_handled_one_at_a_time(
         assert heard == ["first suspect", "second suspect"]
 
 
+class PatientGate(SuspectGate):
+    """A suspect waits for the other one until that one is handled, and not only for 10 s."""
+
+    @property
+    def free(self) -> bool:
+        return self._settled()
+
+
 async def test_the_turn_of_a_suspect_is_resumed_before_the_next_suspect_of_its_chat_is_heard(
     folder: Path, boxes: BoxCache
 ) -> None:
@@ -438,6 +446,7 @@ async def test_the_turn_of_a_suspect_is_resumed_before_the_next_suspect_of_its_c
     model = ScriptedModel([halting.chunks(), REST, answer("three")])
     async with worker_on(folder, boxes, model) as worker:
         bot = worker.bot
+        bot.sessions._suspects = PatientGate()
         async with worker.running():
             first = await bot.say("count")
             await halting.begun.wait()
@@ -445,10 +454,9 @@ async def test_the_turn_of_a_suspect_is_resumed_before_the_next_suspect_of_its_c
         second = await bot.say("and me?", user="ada")
         for record in (first, second):
             await workers_ended_with(worker, record, 2)
-        began = anyio.current_time()
         async with worker.running():
+            # If one suspect waited for the other one, this would never happen.
             await until(lambda: bot.said() == ["one", "two", "three"])
-            assert anyio.current_time() - began < 8.0, "neither waited 10 s for the other one"
             await bot.settled()
 
 
@@ -598,11 +606,11 @@ async def test_work_begins_soon_although_the_gateway_of_its_chat_stays_away(
     async with worker_on(folder, boxes, model) as worker:
         worker.accounts.away = 1_000_000
         await worker.bot.say("stored before a worker came")
-        begun = anyio.current_time()
         async with worker.running():
             await until(lambda: worker.bot.said() == ["one"])
-            assert anyio.current_time() - begun < 6.0
+            # It asks every 0.3 s for 2 s. On a busy machine it asks less often.
+            assert 1_000_000 - worker.accounts.away <= 20
             await worker.bot.say("and another one")
             await until(lambda: worker.bot.said() == ["one", "two"])
-            assert anyio.current_time() - begun < 10.0
+            assert 1_000_000 - worker.accounts.away <= 40
             await worker.bot.settled()

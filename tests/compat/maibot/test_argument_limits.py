@@ -77,10 +77,10 @@ def test_a_number_as_text_is_converted_before_it_is_checked() -> None:
 
 
 def test_a_pattern_with_endless_backtracking_is_stopped() -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     with pytest.raises(ArgumentError, match="takes too long"):
         bound(TEXT | {"pattern": "^(a|aa)+$"}, "a" * 60 + "b")
-    assert time.monotonic() - began < 2
+    assert time.thread_time() - began < 2
 
 
 class Dish(BaseModel):

@@ -54,7 +54,7 @@ def field(status: str, name: str) -> str:
 
 
 async def ends(folder: str) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while any(folder in command for command, _ in processes().values()):
             await anyio.sleep(0.05)
     assert not Path("/tmp", folder).exists()

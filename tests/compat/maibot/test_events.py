@@ -97,7 +97,7 @@ async def test_an_event_handler_gets_the_messages_that_no_command_or_other_handl
         assert await chat.say("an advert") == []
         assert await chat.ask("/whisper", reply="what?") == ["what?"]
         assert await chat.ask("hello", reply="hi") == ["hi"]
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while len(heard(bot, "ann.listener")) < 2:
                 await anyio.sleep(0.01)
         assert heard(bot, "ann.listener") == ["/whisper", "hello"]

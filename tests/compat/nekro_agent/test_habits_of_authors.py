@@ -494,7 +494,7 @@ async def remind(_ctx: AgentCtx, note: str) -> str:
 async def test_timers_call_functions_and_are_deleted_by_their_ids(bot_of: OpenPlugin) -> None:
     async with bot_of(TIMERS) as bot:
         seen: list[Any] = bot.module.seen
-        with anyio.fail_after(10):
+        with anyio.fail_after(30):
             while ("pushed", "keepalive") not in seen:
                 await anyio.sleep(0.01)
         assert await bot.call("remind", "stored") == "stored"

@@ -279,7 +279,7 @@ async def test_a_cancelled_installation_leaves_nothing(world: World, tmp_path: P
     (listener,) = silent.listeners
     port = listener.extra(anyio.abc.SocketAttribute.local_port)
     async with silent, managed(world) as (registry, manager):
-        with anyio.fail_after(10), anyio.move_on_after(0.5) as scope:
+        with anyio.fail_after(30), anyio.move_on_after(0.5) as scope:
             await manager.install(f"git+git://127.0.0.1:{port}/cup.git")
         assert scope.cancelled_caught
         assert registry.plugins() == ()

@@ -27,16 +27,14 @@ async def test_messages_of_other_chats_are_received_while_one_chat_waits_for_its
         with anyio.fail_after(30):
             while len(peer.waited_for) < 4:
                 await anyio.sleep(0.005)
-        asked = anyio.current_time()
+        assert bot.host.accepted == [], "the waits for the four pictures are at the same time"
         await peer.say(OTHER_ID, 10002, "quick")
         (quick,) = await bot.host.received(1)
-        assert anyio.current_time() - asked < 2.0
         assert (quick.chat_key, plain_text(quick.segments)) == (OTHER, "quick")
         # No update is confirmed yet. If the bot ended now, Telegram would send them all again.
         assert all(not poll.get("offset") for poll in peer.polls)
 
         heard = (await bot.host.received(6))[1:]
-        assert anyio.current_time() - asked < 2 * SILENT_S
         assert {each.chat_key for each in heard} == {GROUP}
         words = [plain_text(each.segments).rpartition("]")[2].strip() for each in heard]
         assert words == [*(f"slow {number}" for number in range(4)), "last of the slow chat"]
