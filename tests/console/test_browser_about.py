@@ -12,6 +12,7 @@ from tests.console.browsing import browsing
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
 
+@pytest.mark.slow
 async def test_the_page_has_the_version_the_changes_and_the_licences(tmp_path: Path) -> None:
     async with browsing(tmp_path, "about", role="viewer") as page:
         tiles = page.locator(".nc-tiles")

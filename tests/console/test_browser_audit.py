@@ -55,6 +55,7 @@ async def test_a_change_is_found_shown_as_text_and_undone(tmp_path: Path) -> Non
         await expect(rows.filter(has_text="taken back by entry")).to_have_count(1)
 
 
+@pytest.mark.slow
 async def test_a_change_is_not_undone_if_somebody_changed_the_value_since(tmp_path: Path) -> None:
     async with browsing(tmp_path, "audit") as page:
         for value in ("observe", "off"):
@@ -66,6 +67,7 @@ async def test_a_change_is_not_undone_if_somebody_changed_the_value_since(tmp_pa
         await expect(page.locator("article").filter(has_text="taken back")).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_a_viewer_is_told_which_role_the_page_needs(tmp_path: Path) -> None:
     async with browsing(tmp_path, "audit", role="viewer") as page:
         await expect(

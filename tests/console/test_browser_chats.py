@@ -46,6 +46,7 @@ async def the_group(browser: Browser, address: str, *, size: tuple[int, int] = W
     return await opened(browser, place, size=size, theme="light")
 
 
+@pytest.mark.slow
 async def test_the_list_of_chats_is_searched_and_links_to_the_chat(
     browser: Browser, address: str
 ) -> None:
@@ -277,6 +278,7 @@ async def test_an_impossible_value_is_reported_at_its_field(browser: Browser, ad
     await shown.context.close()
 
 
+@pytest.mark.slow
 async def test_an_operator_switches_tools_off_and_undoes_the_change(
     browser: Browser, address: str
 ) -> None:

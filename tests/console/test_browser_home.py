@@ -19,6 +19,7 @@ LOOK_MS = 30_000
 or less often on a busy machine."""
 
 
+@pytest.mark.slow
 async def test_a_problem_appears_and_disappears_while_the_page_is_open(tmp_path: Path) -> None:
     servers = {"mcpServers": {"weather": {"command": "/no/such/program"}}}
     (tmp_path / "mcp.json").write_text(json.dumps(servers))

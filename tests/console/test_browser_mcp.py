@@ -44,6 +44,7 @@ async def test_a_server_is_tested_added_and_removed_in_the_browser(tmp_path: Pat
         await expect(added).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_a_saved_secret_is_kept_and_never_shown(tmp_path: Path) -> None:
     async with browsing(tmp_path, "mcp") as page:
         peer = page.locator("article", has=page.get_by_text("peer", exact=True))

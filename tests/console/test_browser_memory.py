@@ -20,6 +20,7 @@ async def add_note(url: str, text: str, **more: str) -> None:
         assert answer.is_success, answer.text
 
 
+@pytest.mark.slow
 async def test_a_note_is_shown_changed_ended_and_deleted(tmp_path: Path) -> None:
     async with browsing(tmp_path, "memory") as page:
         await expect(page.get_by_text("Nothing is remembered yet.")).to_be_visible()

@@ -71,6 +71,7 @@ async def test_an_operator_tests_an_endpoint_before_it_is_saved(tmp_path: Path) 
         assert "sk-nobody-may-see-this" not in await page.content()
 
 
+@pytest.mark.slow
 async def test_a_choice_of_models_that_could_not_be_saved_is_not_shown_any_more(
     tmp_path: Path,
 ) -> None:
@@ -108,6 +109,7 @@ async def test_a_model_file_is_downloaded_and_deleted_in_the_browser(tmp_path: P
             await expect(card).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_a_viewer_sees_models_and_changes_nothing(tmp_path: Path) -> None:
     async with browsing(tmp_path, "models", role="viewer") as page:
         await expect(page.get_by_text("gpt-4o-mini")).to_be_visible()

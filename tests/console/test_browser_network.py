@@ -38,6 +38,7 @@ async def test_rules_are_changed_allowed_and_removed_in_the_browser(tmp_path: Pa
         await expect(page.locator("article", has_text=CHAT)).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_a_change_that_is_not_shown_yet_is_not_overwritten(tmp_path: Path) -> None:
     async with browsing(tmp_path, "network") as page:
         other = await page.context.new_page()
@@ -63,6 +64,7 @@ async def test_a_change_that_is_not_shown_yet_is_not_overwritten(tmp_path: Path)
             await expect(ours.get_by_text("ours.example")).to_be_visible()
 
 
+@pytest.mark.slow
 async def test_a_viewer_sees_the_rules_and_changes_nothing(tmp_path: Path) -> None:
     async with browsing(tmp_path, "network", role="viewer") as page:
         await expect(page.get_by_text("nas.lan:80").first).to_be_visible()

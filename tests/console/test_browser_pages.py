@@ -28,12 +28,18 @@ PLACES = {each.name or "home": each.address for each in LISTED} | {
 """The addresses of the pages. A key that begins with "a " is a page that shows one thing, such as
 one chat. `test_the_places_have_every_page_of_a_single_thing` checks that none is missing."""
 WIDE, NARROW = (1280, 860), (390, 800)
-LOOKS = [
-    pytest.param(WIDE, "light", id="wide-light"),
-    pytest.param(NARROW, "dark", id="telephone-dark"),
-    # The size and the theme are independent of each other, so these two seldom find more.
-    pytest.param(WIDE, "dark", id="wide-dark", marks=pytest.mark.slow),
-    pytest.param(NARROW, "light", id="telephone-light", marks=pytest.mark.slow),
+LOOKS = [(WIDE, "light"), (NARROW, "dark"), (WIDE, "dark"), (NARROW, "light")]
+OPENINGS = [
+    pytest.param(
+        name,
+        size,
+        theme,
+        id=f"{name}-{'wide' if size == WIDE else 'telephone'}-{theme}",
+        # CI opens one half of the pages on a wide screen, and the other half on a telephone.
+        marks=[] if place % 2 == look else pytest.mark.slow,
+    )
+    for place, name in enumerate(PLACES)
+    for look, (size, theme) in enumerate(LOOKS)
 ]
 
 
@@ -67,8 +73,7 @@ async def opened(browser: Browser, address: str, *, size: tuple[int, int], theme
     return page
 
 
-@pytest.mark.parametrize(("size", "theme"), LOOKS)
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize(("name", "size", "theme"), OPENINGS)
 async def test_a_page_opens_without_errors_and_is_accessible(
     browser: Browser, address: str, name: str, size: tuple[int, int], theme: str
 ) -> None:
@@ -112,6 +117,7 @@ async def test_ctrl_k_finds_a_page_and_enter_opens_it(browser: Browser, address:
     await shown.context.close()
 
 
+@pytest.mark.slow
 async def test_every_link_of_every_page_leads_somewhere(browser: Browser, address: str) -> None:
     context = await browser.new_context(locale="en-US")
     page = await context.new_page()

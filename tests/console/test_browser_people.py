@@ -121,6 +121,7 @@ async def test_an_open_page_shows_the_login_when_its_session_was_ended(
     await other.context.close()
 
 
+@pytest.mark.slow
 async def test_a_lost_connection_is_reported_and_typed_text_stays(
     browser: Browser, address: str
 ) -> None:

@@ -32,6 +32,7 @@ async def test_a_persona_is_written_tried_compared_and_restored(tmp_path: Path) 
         await expect(editor.get_by_label("Persona", exact=True)).to_have_value("You are Ann.")
 
 
+@pytest.mark.slow
 async def test_a_removed_persona_is_restored_and_the_second_of_two_writers_is_warned(
     tmp_path: Path,
 ) -> None:

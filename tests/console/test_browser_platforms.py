@@ -118,6 +118,7 @@ async def test_an_account_is_added_seen_paused_and_removed_on_the_page(
         await expect(card).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_a_connection_test_says_what_is_wrong_and_html_is_shown_as_text(page: Page) -> None:
     alerts: list[str] = []
     page.on("dialog", lambda shown: alerts.append(shown.message))

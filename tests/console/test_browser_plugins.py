@@ -124,6 +124,7 @@ async def test_a_plugin_is_uploaded_updated_rolled_back_and_removed(
     await page.context.close()
 
 
+@pytest.mark.slow
 async def test_an_index_of_plugins_is_read_and_its_wrong_entries_are_reported(
     browser: Browser, address: str, tmp_path: Path
 ) -> None:
@@ -216,6 +217,7 @@ async def test_a_plugins_form_reports_wrong_values_and_changes_of_others_and_kee
     await other.context.close()
 
 
+@pytest.mark.slow
 async def test_a_function_is_tried_in_a_chat_and_its_use_is_counted(
     browser: Browser, address: str
 ) -> None:
@@ -246,6 +248,7 @@ async def test_a_function_is_tried_in_a_chat_and_its_use_is_counted(
     await page.context.close()
 
 
+@pytest.mark.slow
 async def test_a_viewer_reads_and_changes_nothing(browser: Browser, address: str) -> None:
     page = await opened(browser, address + WEATHER, role="viewer")
     await expect(page.get_by_label("Hours")).to_be_disabled()

@@ -116,6 +116,7 @@ async def test_a_request_that_was_answered_elsewhere_is_removed_from_the_list(
     )
 
 
+@pytest.mark.slow
 async def test_a_person_is_banned_and_the_ban_ends(page: Page) -> None:
     await page.get_by_role("tab", name="Banned").click()
     await page.get_by_label("Platform", exact=True).fill("a:b")

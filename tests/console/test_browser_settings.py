@@ -104,6 +104,7 @@ async def test_an_owner_changes_settings_in_the_browser(browser: Browser, tmp_pa
         assert alerts == []
 
 
+@pytest.mark.slow
 async def test_the_second_of_two_people_who_change_a_setting_is_warned_and_keeps_the_typed_text(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ async def test_the_bot_is_restarted_and_a_broken_file_is_named(
         await expect(broken).to_contain_text("settings.toml, line 2: agent.turn.max_steps")
 
 
+@pytest.mark.slow
 async def test_an_operator_reads_the_settings_and_changes_none(
     browser: Browser, tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
         await chromium.close()
 
 
+@pytest.mark.slow
 async def test_charts_have_tables_and_a_model_named_like_html_is_text(
     browser: Browser, address: str
 ) -> None:
@@ -55,6 +56,7 @@ async def test_charts_have_tables_and_a_model_named_like_html_is_text(
     await shown.context.close()
 
 
+@pytest.mark.slow
 async def test_a_chosen_time_span_is_drawn_with_a_suitable_step(
     browser: Browser, address: str
 ) -> None:

@@ -44,6 +44,7 @@ async def test_a_recurring_timer_is_set_paused_resumed_run_and_deleted_and_the_d
         await expect(timer).to_have_count(1)
 
 
+@pytest.mark.slow
 async def test_a_text_that_is_not_a_time_is_refused_and_typed_text_stays(tmp_path: Path) -> None:
     async with browsing(tmp_path, "timers") as page:
         await page.get_by_text("New timer", exact=True).click()
@@ -64,6 +65,7 @@ async def test_a_text_that_is_not_a_time_is_refused_and_typed_text_stays(tmp_pat
         await expect(page.locator("article")).to_contain_text("next: 2099-12-31 18:00:00")
 
 
+@pytest.mark.slow
 async def test_a_timer_that_another_person_sets_appears_and_a_viewer_only_reads(
     tmp_path: Path,
 ) -> None:
@@ -79,6 +81,7 @@ async def test_a_timer_that_another_person_sets_appears_and_a_viewer_only_reads(
         await expect(page.get_by_text("New timer", exact=True)).to_have_count(0)
 
 
+@pytest.mark.slow
 async def test_of_many_timers_the_first_fifty_are_drawn_until_the_person_wants_more(
     tmp_path: Path,
 ) -> None:

@@ -57,6 +57,7 @@ async def test_refused_messages_say_why_and_are_sent_again_or_dropped(tmp_path: 
                 await expect(page.get_by_label("Search in this chat")).to_be_visible()
 
 
+@pytest.mark.slow
 async def test_a_bot_that_delivered_everything_says_so_and_a_viewer_gets_no_buttons(
     tmp_path: Path,
 ) -> None:

@@ -128,6 +128,7 @@ async def test_a_restored_bot_has_the_same_chats_plugins_and_media_and_answers(
             assert "saffron-newt" in asked
 
 
+@pytest.mark.slow
 async def test_after_a_restore_plugins_erase_the_people_again_who_were_erased_since_the_backup(
     tmp_path: Path,
 ) -> None:

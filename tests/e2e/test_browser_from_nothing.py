@@ -82,6 +82,7 @@ class EndpointByChat(ModelByChat):
         return super().__call__(asked)
 
 
+@pytest.mark.slow
 async def test_a_bot_is_set_up_backed_up_and_restored_only_with_a_browser(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()

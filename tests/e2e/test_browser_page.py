@@ -101,7 +101,7 @@ async def the_whole_bot(folder: Path) -> AsyncIterator[BotPage]:
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(the_page_alone, id="page", marks=pytest.mark.long),
+        pytest.param(the_page_alone, id="page", marks=pytest.mark.slow),
         pytest.param(the_whole_bot, id="bot", marks=pytest.mark.jail),
     ],
 )

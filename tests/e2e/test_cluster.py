@@ -291,6 +291,7 @@ async def a_conversation_goes_on_when_workers_end(cluster: Cluster) -> None:
     assert {*states} <= {"sent", "unknown"}, states
 
 
+@pytest.mark.slow
 async def test_timers_and_commands_work_on_a_cluster(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:
@@ -319,6 +320,7 @@ async def timers_and_commands_work_on_a_cluster(cluster: Cluster) -> None:
     assert not [row for row in rows if "wake me" in row["segments"]]
 
 
+@pytest.mark.slow
 async def test_each_process_of_a_cluster_says_that_it_is_alive_and_ready_and_has_metrics(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

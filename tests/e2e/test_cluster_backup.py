@@ -54,6 +54,7 @@ def reply(asked: Asked) -> Reply:
     return COUNT if "count" in said else LOOK
 
 
+@pytest.mark.slow
 async def test_a_backup_of_a_cluster_under_load_has_the_files_of_the_object_store(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

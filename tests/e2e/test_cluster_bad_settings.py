@@ -26,6 +26,7 @@ def key_of(name: str) -> dict[str, str]:
     return {} if name == "bob" else {"NEKRO_LLM__API_KEY": "right"}
 
 
+@pytest.mark.slow
 async def test_a_worker_without_a_model_key_says_so_and_the_others_answer(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

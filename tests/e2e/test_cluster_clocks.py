@@ -24,6 +24,7 @@ def wrong_clock(name: str) -> dict[str, str]:
     return {"PYTHONPATH": str(WRONG_CLOCK), "WRONG_CLOCK_S": OFFSETS[name]}
 
 
+@pytest.mark.slow
 async def test_nothing_is_lost_or_repeated_if_clocks_differ_by_a_minute_or_two(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

@@ -154,6 +154,7 @@ async def running(folder: Path, postgres: PostgresServer) -> AsyncIterator[Runni
                 raise
 
 
+@pytest.mark.slow
 async def test_the_console_of_a_gateway_shows_and_changes_what_workers_do(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

@@ -57,6 +57,7 @@ async def test_files_follow_a_chat_and_are_erased_everywhere(
         await files_follow_a_chat_and_are_erased_everywhere(cluster, tmp_path, cluster.nats.holds)
 
 
+@pytest.mark.slow
 async def test_files_on_s3_follow_a_chat_and_are_erased_everywhere(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

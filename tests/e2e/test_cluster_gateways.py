@@ -119,6 +119,7 @@ async def test_an_answer_waits_for_the_gateway_of_its_account_although_its_worke
                 await anyio.sleep(0.1)
 
 
+@pytest.mark.slow
 async def test_one_gateway_tells_once_that_a_worker_crashes_again_and_again(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

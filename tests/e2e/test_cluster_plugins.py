@@ -247,6 +247,7 @@ async def installed_updated_and_removed(cluster: PluginCluster, source: Path) ->
     assert await cluster.answers() == {"no such tool"}
 
 
+@pytest.mark.slow
 async def test_a_plugin_of_maibot_comes_with_the_configuration_that_all_processes_share(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

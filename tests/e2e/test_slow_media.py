@@ -16,6 +16,7 @@ SILENT_S = 60
 """The bot waits this many seconds for a server that sends nothing. The test ends this wait."""
 
 
+@pytest.mark.slow
 async def test_only_the_chat_whose_media_never_arrive_waits_and_not_for_each_medium_again(
     tmp_path: Path,
 ) -> None:

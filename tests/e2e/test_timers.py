@@ -27,7 +27,7 @@ def reply(asked: Asked) -> str:
 
 @pytest.mark.long
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 async def test_a_killed_bot_answers_each_timer_once(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     async with (

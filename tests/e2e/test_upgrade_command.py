@@ -137,6 +137,7 @@ def seconds_back(said: str) -> float:
     return float(found[1])
 
 
+@pytest.mark.slow
 async def test_the_bot_continues_as_a_version_that_works(tmp_path: Path, good: Path) -> None:
     async with whole_bot(tmp_path, PORT=str(free_port()), **NEEDED) as bot:
         group, pid = bot.group(), running(bot)["pid"]
@@ -263,6 +264,7 @@ async def test_if_no_bot_runs_an_upgrade_only_switches_the_link_that_the_next_st
     assert version.stdout == "nekro-core 0.1.1\n"
 
 
+@pytest.mark.slow
 async def test_on_a_database_server_tables_are_migrated_on_a_copy_first_and_restored_after_a_fault(
     tmp_path: Path, good: Path, postgres: PostgresServer
 ) -> None:

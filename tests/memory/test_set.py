@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("folder", ["set", "strangers"])
+@pytest.mark.parametrize("folder", ["set", pytest.param("strangers", marks=pytest.mark.slow)])
 async def test_the_questions_about_the_conversations_are_answered(
     folder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -188,6 +188,7 @@ async def test_a_job_installs_a_plugin_which_is_then_configured_and_tried_and_re
     assert actions[-1] == ("plugins.remove", "done")
 
 
+@pytest.mark.slow
 async def test_an_update_and_the_disabling_of_a_plugin_can_be_undone(
     operator: Operator, cup: Path
 ) -> None:

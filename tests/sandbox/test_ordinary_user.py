@@ -52,6 +52,7 @@ IN_CONTAINERS = (
 """As `CHOSEN`, for the tests of containers."""
 
 
+@pytest.mark.slow
 @pytest.mark.docker
 @pytest.mark.skipif(os.geteuid() != 0, reason="the tests run as an ordinary user already")
 async def test_containers_of_a_user_in_the_engines_group_pass_tests_that_those_of_root_pass() -> (

@@ -270,6 +270,7 @@ async def test_invitations_from_allowed_people_are_accepted(
         assert (await again.host.next_message()).chat_key == key_of(private, private=True)
 
 
+@pytest.mark.slow
 async def test_an_invitation_that_cannot_be_accepted_is_stored_for_the_operator(
     tmp_path: Path, server: Synapse, proxy: RecordingProxy
 ) -> None:

@@ -561,6 +561,7 @@ async def test_a_chat_is_told_that_the_end_of_a_worker_cut_its_command_off(
         assert calls == []
 
 
+@pytest.mark.slow
 @pytest.mark.long
 async def test_a_chat_is_not_told_that_a_command_was_cut_off_while_its_worker_runs_it(
     folder: Path, boxes: BoxCache

@@ -50,7 +50,13 @@ def use(bot: Bot, name: str) -> Callable[[], Awaitable[None]]:
     return talk
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in PLUGINS.iterdir()))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(path.name, marks=[] if path.name == "number-game" else pytest.mark.slow)
+        for path in sorted(PLUGINS.iterdir())
+    ],
+)
 async def test_a_hundred_reloads_leave_no_objects(tmp_path: Path, name: str) -> None:
     with warnings.catch_warnings():
         # the SDK warns that @Action is deprecated

@@ -97,6 +97,7 @@ async def test_small_files_that_unpack_to_too_much_are_refused() -> None:
         await reader.read("a.docx", many_laughs())
 
 
+@pytest.mark.slow
 @pytest.mark.long
 async def test_of_100_000_pages_the_first_are_read_and_the_rest_is_said_to_be_missing() -> None:
     data = pdf(*["the door is red"] * 100_000)

@@ -83,6 +83,7 @@ async def test_reloads_of_a_plugin_with_everything_leave_no_objects(
     assert grown == {}
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_reloads_of_a_plugin_leave_no_memory(world: World) -> None:
@@ -103,7 +104,11 @@ async def test_reloads_of_a_plugin_leave_no_memory(world: World) -> None:
 @pytest.mark.reloads
 @pytest.mark.timeout(600)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # MaiBot's SDK warns about its @Action
-@pytest.mark.parametrize("plugin", [EVERYTHING, *WRITTEN], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "plugin",
+    [EVERYTHING, *(pytest.param(path, marks=pytest.mark.slow) for path in WRITTEN)],
+    ids=lambda path: path.name,
+)
 async def test_reloads_of_a_plugin_in_a_whole_bot_leave_no_objects(
     tmp_path: Path, plugin: Path
 ) -> None:
@@ -120,7 +125,13 @@ async def test_reloads_of_a_plugin_in_a_whole_bot_leave_no_objects(
 @pytest.mark.long
 @pytest.mark.reloads
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", items_in(builtin_folder("plugins")))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "chat" else pytest.mark.slow)
+        for name in items_in(builtin_folder("plugins"))
+    ],
+)
 async def test_reloads_of_a_built_in_plugin_leave_no_objects(tmp_path: Path, name: str) -> None:
     async with Bot.open(tmp_path, settings=QUIET) as bot:
         grown = await grown_by_reloads(

@@ -124,6 +124,7 @@ def test_a_folder_is_installed_updated_and_removed(
         operator.installer.remove("cup")
 
 
+@pytest.mark.slow
 def test_files_that_a_plugin_writes_are_not_listed_as_changes_and_stay_after_an_update(
     operator: Operator, cup: Path, data: Path
 ) -> None:
@@ -285,6 +286,7 @@ def packed(name: str, way: int) -> zipfile.ZipInfo:
     return entry
 
 
+@pytest.mark.slow
 def test_a_zip_in_the_layout_of_code_hosts_is_installed(
     operator: Operator, tmp_path: Path, data: Path
 ) -> None:
@@ -340,6 +342,7 @@ def test_a_maibot_plugin_is_installed(operator: Operator, tmp_path: Path, data: 
     assert "needs packages: httpx>=0.20 (all there)" in operator.heard
 
 
+@pytest.mark.slow
 def test_a_plugin_is_checked_with_the_plugins_that_it_needs(
     operator: Operator, tmp_path: Path, data: Path
 ) -> None:

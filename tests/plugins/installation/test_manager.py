@@ -347,6 +347,7 @@ async def test_a_plugin_is_installed_and_updated_from_git(world: World, cup: Pat
         assert await said(registry, "roll") == ToolReturn("ann: it")
 
 
+@pytest.mark.slow
 @pytest.mark.long
 async def test_packages_are_installed_and_removed_with_their_plugin(
     world: World, cup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -188,6 +188,7 @@ async def test_programs_that_a_plugin_starts_find_its_packages(
     assert os.environ.get("PYTHONPATH") == before
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_a_plugin_that_cannot_be_loaded_is_not_installed(
     reader: Path, index: Path, tmp_path: Path

@@ -46,6 +46,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "index"
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_an_environment_without_pip_uses_the_one_that_comes_with_python(
     index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

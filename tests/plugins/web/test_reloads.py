@@ -57,7 +57,9 @@ async def sure(context, answer: str):
 """
 
 
-@pytest.mark.parametrize(("first", "last"), [pytest.param(*LONG, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("first", "last"), [pytest.param(*LONG, marks=[pytest.mark.long, pytest.mark.slow])]
+)
 async def test_reloads_of_a_plugin_in_use_leave_no_objects(
     tmp_path: Path, first: int, last: int
 ) -> None:

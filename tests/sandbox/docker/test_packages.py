@@ -153,6 +153,7 @@ async def test_a_setting_switches_the_packages_off(docker_host: str) -> None:
 # Another version of Python
 
 
+@pytest.mark.slow
 async def test_an_image_with_another_python_gets_packages_for_it(
     backend: DockerBackend, docker_host: str
 ) -> None:

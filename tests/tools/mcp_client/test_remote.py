@@ -120,6 +120,7 @@ async def test_a_server_is_used_and_reconnected_after_a_wrong_token(tmp_path: Pa
         assert await bot.call("far.greet") == ToolReturn("hello")
 
 
+@pytest.mark.slow
 @pytest.mark.long
 async def test_a_server_that_stops_is_reconnected_when_it_runs_again(tmp_path: Path) -> None:
     settings = QUICK.model_copy(update={"ping_s": 1.0})
