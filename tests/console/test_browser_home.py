@@ -57,6 +57,7 @@ async def test_a_problem_appears_and_disappears_while_the_page_is_open(tmp_path:
         await chromium.close()
 
 
+@pytest.mark.slow
 async def test_a_new_message_changes_the_figures_and_nothing_else_is_drawn_again(
     tmp_path: Path,
 ) -> None:

@@ -94,6 +94,7 @@ async def test_a_choice_of_models_that_could_not_be_saved_is_not_shown_any_more(
         await expect(card.locator(".q-chip")).to_contain_text("fast")
 
 
+@pytest.mark.slow
 async def test_a_model_file_is_downloaded_and_deleted_in_the_browser(tmp_path: Path) -> None:
     digest = hashlib.sha256(FILE).hexdigest()
     with serving(Site(hub_file=FILE, hub_sha256=digest)) as site:

@@ -157,6 +157,7 @@ async def test_an_index_of_plugins_is_read_and_its_wrong_entries_are_reported(
     await page.context.close()
 
 
+@pytest.mark.slow
 async def test_the_error_of_a_broken_plugin_is_shown_as_text_with_its_line(
     browser: Browser, address: str, folder: Path
 ) -> None:

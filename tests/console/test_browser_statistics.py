@@ -117,6 +117,7 @@ async def test_figures_are_updated_without_a_reload_and_an_opened_table_stays_op
     await shown.context.close()
 
 
+@pytest.mark.slow
 async def test_the_csv_file_has_the_rows_of_the_chart(
     browser: Browser, address: str, tmp_path: Path
 ) -> None:

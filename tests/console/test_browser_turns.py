@@ -133,6 +133,7 @@ async def test_a_turn_is_repeated_beside_the_original(page: Page, address: str) 
     await expect(page.get_by_role("region", name="Repeated")).to_be_visible()
 
 
+@pytest.mark.slow
 async def test_a_running_repetition_is_shown_after_a_reload_and_is_ended(
     page: Page, address: str
 ) -> None:

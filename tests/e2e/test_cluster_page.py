@@ -17,6 +17,7 @@ from tests.peers.scripted_model import ScriptedModelServer
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 
 
+@pytest.mark.slow
 async def test_a_gateways_chat_page_shows_a_workers_answer_and_that_the_bot_is_working(
     tmp_path: Path, postgres: PostgresServer
 ) -> None:

@@ -188,6 +188,7 @@ async def test_documents_in_the_database_are_edited_everywhere_and_reach_a_bot_w
         assert "You are Bo." in str(bot.prompts(group)[-1].messages)
 
 
+@pytest.mark.slow
 async def test_documents_move_to_the_database_and_back(tmp_path: Path, url: str) -> None:
     data = tmp_path / "data"
     data.mkdir()

@@ -53,7 +53,14 @@ import nk_wanted
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("before", [RUNS_PIP, ALWAYS_RUNS_PIP, BY_A_SHELL])
+@pytest.mark.parametrize(
+    "before",
+    [
+        RUNS_PIP,
+        pytest.param(ALWAYS_RUNS_PIP, marks=pytest.mark.slow),
+        pytest.param(BY_A_SHELL, marks=pytest.mark.slow),
+    ],
+)
 async def test_a_plugin_that_runs_pip_gets_the_package_and_the_machine_is_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:

@@ -70,7 +70,7 @@ def use(registry: PluginRegistry, world: World) -> Callable[[], Awaitable[None]]
 
 @pytest.mark.parametrize(
     ("first", "last"),
-    [pytest.param(*LONG, marks=[pytest.mark.long, pytest.mark.timeout(600)])],
+    [pytest.param(*LONG, marks=[pytest.mark.long, pytest.mark.slow, pytest.mark.timeout(600)])],
 )
 async def test_reloads_of_a_plugin_with_everything_leave_no_objects(
     world: World, first: int, last: int

@@ -356,6 +356,7 @@ def test_a_plugin_is_checked_with_the_plugins_that_it_needs(
     assert operator.installer.update("talk") == ""
 
 
+@pytest.mark.slow
 def test_a_plugin_is_checked_with_the_configuration_that_it_has(
     operator: Operator, cup: Path, data: Path
 ) -> None:

@@ -115,6 +115,7 @@ def test_the_package_list_of_poetry_gives_the_packages_of_modules(reader: Path) 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.long
 async def test_check_names_the_package_that_it_adds_for_an_import_and_fetches_it(
     reader: Path, index: Path, tmp_path: Path
