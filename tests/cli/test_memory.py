@@ -68,6 +68,8 @@ async def test_notes_of_a_running_bot_are_exported_and_imported_only_once(folder
         assert [json.loads(each)["chat_key"] for each in there.out.splitlines()] == [third] * 3
 
 
+@pytest.mark.long
+@pytest.mark.slow
 async def test_a_line_that_cannot_be_imported_is_named_with_its_number(folder: Path) -> None:
     good = "".join(
         line(f"{'long ' * 90}{number}", f"web-group_{number}", about_name="Lin")

@@ -158,6 +158,8 @@ def test_an_export_has_no_addresses_with_secrets_and_keeps_the_order_of_lists(fo
     assert policy["value"] == ["Nekro", "Ada"]
 
 
+@pytest.mark.long
+@pytest.mark.slow
 def test_an_import_overwrites_only_personas_of_which_it_has_a_newer_version(folder: Path) -> None:
     data = folder / "data"
     data.mkdir()
@@ -236,6 +238,8 @@ def test_no_messages_are_imported_into_a_chat_with_messages_of_its_own(folder: P
     assert f"{GROUP} has messages of its own" in done.err
 
 
+@pytest.mark.long
+@pytest.mark.slow
 def test_paths_and_addresses_of_media_are_neither_exported_nor_imported(folder: Path) -> None:
     media = {
         "path": "/etc/shadow",
@@ -259,6 +263,8 @@ async def running(folder: Path, model: ScriptedModelServer) -> AsyncIterator[Bot
         yield bot
 
 
+@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.jail
 async def test_a_running_bot_exports_and_imports_all_but_messages(folder: Path) -> None:
     (folder / "lines.jsonl").write_text(example(), "utf-8")

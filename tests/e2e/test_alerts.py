@@ -5,6 +5,7 @@ from pathlib import Path
 
 import anyio
 import httpx
+import pytest
 
 from tests.e2e.bot_process import BotProcess
 from tests.e2e.whole_bot import LONG_S, TOKEN, ModelByChat, model_settings, until
@@ -16,6 +17,8 @@ GROUP = 40001
 SAID = "Alert: the bot has crashed 2 times within 15 minutes. The log says why."
 
 
+@pytest.mark.long
+@pytest.mark.slow
 async def test_a_bot_that_crashes_again_and_again_tells_its_operators_once(tmp_path: Path) -> None:
     async with WebhookReceiver() as receiver, ScriptedModelServer(ModelByChat()) as model:
         settings = model_settings(model) | {

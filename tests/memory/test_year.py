@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from nekro_core.memory.settings import MemorySettings
 from tests.memory.year import live
 
 
+@pytest.mark.long
+@pytest.mark.slow
 async def test_notes_and_summaries_stay_within_their_budgets(tmp_path: Path) -> None:
     figures = await live(tmp_path, messages=1_200, turns=24, restarts=2)
     settings = MemorySettings()

@@ -47,6 +47,8 @@ def test_a_new_adapter_passes_check_and_its_contract_tests(tmp_path: Path) -> No
     assert (again.status, "is there already" in again.err) == (1, True)
 
 
+@pytest.mark.long
+@pytest.mark.slow
 def test_a_new_adapter_passes_the_checks_of_a_checkout(tmp_path: Path) -> None:
     """Names of any length keep lines within 100 characters."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)

@@ -80,7 +80,7 @@ async def assert_usable(page: Page, name: str) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("language", ["en", "zh", "ja"])
+@pytest.mark.parametrize("language", ["en", pytest.param("zh", marks=pytest.mark.slow), "ja"])
 async def test_the_pages_that_are_shown_before_the_login_are_accessible(
     site: Site, browser: Browser, language: str, width: int, theme: str
 ) -> None:

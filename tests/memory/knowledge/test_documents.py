@@ -107,6 +107,8 @@ async def test_of_100_000_pages_the_first_are_read_and_the_rest_is_said_to_be_mi
     assert [each.page for each in document.sections] == [*range(1, 2_001)]
 
 
+@pytest.mark.long
+@pytest.mark.slow
 async def test_a_table_with_too_many_cells_is_cut_and_says_so() -> None:
     rows: list[list[object]] = [["x"] * 200 for _ in range(2_501)]
     document = await reader.read("a.xlsx", xlsx(Many=rows))

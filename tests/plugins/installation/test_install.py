@@ -185,6 +185,7 @@ def test_the_answer_no_to_a_question_changes_nothing(
     assert [path.name for path in data.iterdir()] == []
 
 
+@pytest.mark.slow
 def test_a_single_file_is_installed_even_if_it_is_already_in_the_plugins_folder(
     operator: Operator, tmp_path: Path, data: Path
 ) -> None:
