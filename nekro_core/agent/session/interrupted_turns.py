@@ -26,10 +26,9 @@ _SUSPECT_CUT_RUNS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumableTurn:
-    """A turn that may be resumed, and the record that woke it. If it is a ``suspect``, it may have
-    ended processes, and no other such turn may run beside it."""
+    """A turn that may be resumed, woken by the record ``trigger``. If it is a ``suspect``, it may
+    have ended processes, and no other such turn may run beside it."""
 
-    turn: TurnRow
     trigger: Record
     suspect: bool
 
@@ -42,7 +41,9 @@ class InterruptedTurns:
         self._services = services
         self._backlog = backlog
 
-    async def check(self, turn: TurnRow, takes: RecordTakes | None) -> ResumableTurn | None:
+    async def end_unless_resumable(
+        self, turn: TurnRow, takes: RecordTakes | None
+    ) -> ResumableTurn | None:
         """Return the turn if it may be resumed. If it was started or cut off too often, or if too
         many owners ended while they had its trigger in hand, give it up and return None. If there
         is a `_reason_to_drop`, end it without a notice and return None."""
@@ -62,7 +63,7 @@ class InterruptedTurns:
             self._note(trigger, stop, turn)
             await store.turns.end(turn.turn_id, stop=stop, waiting_seq=waiting)
             return None
-        return ResumableTurn(turn=turn, trigger=trigger, suspect=cut_runs >= _SUSPECT_CUT_RUNS)
+        return ResumableTurn(trigger=trigger, suspect=cut_runs >= _SUSPECT_CUT_RUNS)
 
     async def _give_up(
         self,

@@ -580,9 +580,9 @@ class Session:
             self._backlog.pending = [each for each in self._backlog.pending if each.at > oldest]
 
     async def _resume(self, turn: TurnRow) -> None:
-        """Resume a turn of an earlier process, or end it; see `InterruptedTurns.check`."""
+        """Resume a turn of an earlier process, or end it; see `InterruptedTurns`."""
         store = self._services.store
-        found = await self._interrupted_turns.check(turn, self._takes)
+        found = await self._interrupted_turns.end_unless_resumable(turn, self._takes)
         if found is None:
             return
         trigger = found.trigger
