@@ -324,6 +324,16 @@ class DeliveryLedger:
                     state = DeliveryState.UNKNOWN if called else DeliveryState.DROPPED
                     await self.decide(entry, Receipt(state=state, reason=reason))
 
+    async def take_back(self, entry: OutgoingCall) -> None:
+        """Store that a call was not made: its task was cancelled in `begin_call`, and the state
+        ``sending`` may be stored by now. Otherwise its outcome would count as unknown."""
+        with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_WORDS_S):
+            await self.decide(
+                entry,
+                Receipt(state=entry.row.state, reason=entry.row.reason),
+                only_from=_CALLABLE,
+            )
+
     async def load_unfinished(
         self, *, young_s: float, chats: ChatScope = every_chat
     ) -> list[OutgoingCall]:

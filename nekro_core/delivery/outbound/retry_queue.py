@@ -69,25 +69,43 @@ class RetryQueue:
                 logger.debug("the outcomes of some messages are still not stored: {}", error)
             for queue in self._queues.parked():
                 queue.flushing = True
-                tasks.start_soon(self._flush_in_turn, queue)
+                tasks.start_soon(self._flush, queue)
             with anyio.move_on_after(self._settings.retry_s):
                 await self._nudged.wait()
             self._nudged = anyio.Event()
             self._queues.forget_idle(anyio.current_time())
 
-    async def _flush_in_turn(self, queue: ChatQueue) -> None:
+    async def _flush(self, queue: ChatQueue) -> None:
         with self._queues.use(queue.chat_key):
             try:
                 nudges = -1
                 while queue.parked and nudges != self._nudges:
                     nudges = self._nudges
-                    async with queue.enter().turn():
-                        while queue.parked and await self._try_as_owner(queue, queue.parked[0]):
-                            pass
+                    while await self._try_first(queue):
+                        pass
             except StoreError as error:
                 logger.error("the waiting messages for {} stay queued: {}", queue.chat_key, error)
             finally:
                 queue.flushing = False
+
+    async def _try_first(self, queue: ChatQueue) -> bool:
+        """Try the first call of a queue. Returns False if there is none, or if it must keep
+        waiting.
+
+        The rate limit is waited for without the chat's turn. A send that comes meanwhile takes its
+        turn at once, and queues its calls after the waiting ones. If it had to wait with them, a
+        tool that sends a message would be stopped at its time limit, and its message would be
+        dropped."""
+        async with queue.enter().turn():
+            if not queue.parked:
+                return False
+            entry, wait_s = queue.parked[0], 0.0
+            if _is_pending(entry):
+                wait_s = queue.window.wait_s(anyio.current_time())
+            if not wait_s:
+                return await self._try_as_owner(queue, entry)
+        await anyio.sleep(wait_s)
+        return True
 
     async def _try_as_owner(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
         """Try a call with the ownership with which it was made. If another process owns the chat
@@ -103,7 +121,8 @@ class RetryQueue:
 
     async def _try(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
         """Make the first call of a queue, ask the platform for its outcome if that is unknown, or
-        drop the call if it is too old. Returns False if the call must keep waiting."""
+        drop the call if it is too old. Returns False if the call must keep waiting. If the platform
+        does not have the message, the call stays the first and is ``pending``."""
         too_old = entry.waited_s(anyio.current_time()) > self._settings.resend_for_s
         if entry.row.state is DeliveryState.UNKNOWN:
             goes_on = too_old or await self._settle(queue, entry)
@@ -114,14 +133,14 @@ class RetryQueue:
             goes_on = True
         else:
             goes_on = await self._send(queue, entry)
-        if goes_on and queue.parked and queue.parked[0] is entry:
+        if goes_on and queue.parked and queue.parked[0] is entry and not _is_pending(entry):
             queue.parked.popleft()
         return goes_on
 
     async def _settle(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
         """Ask the platform for the outcome of a call. If the platform still does not have the
-        message after ``settle_s``, send it again now, before the later messages of the chat.
-        Returns False if the call must keep waiting."""
+        message after ``settle_s``, it must be sent again now, before the later messages of the
+        chat. Returns False if the call must keep waiting."""
         receipt = await self._caller.ask(entry)
         if not _is_first(queue, entry):
             return True
@@ -141,17 +160,12 @@ class RetryQueue:
                 await self._ledger.decide(
                     entry, replace(receipt, state=DeliveryState.PENDING, reason=reason)
                 )
-                if entry.row.state is DeliveryState.SENT:
-                    return True
-                return await self._send(queue, entry)
+                return True
             case _:
                 await self._ledger.decide(entry, receipt)
                 return True
 
     async def _send(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
-        await anyio.sleep(queue.window.wait_s(anyio.current_time()))
-        if not _is_first(queue, entry):
-            return True
         queue.calling = entry
         try:
             await self._caller.call(queue, entry)
@@ -159,12 +173,18 @@ class RetryQueue:
             if entry.row.state is DeliveryState.SENDING:
                 queue.parked.popleft()
                 await self._ledger.abandon([entry], "the bot was stopped while sending it")
+            elif entry.row.state is DeliveryState.PENDING:
+                await self._ledger.take_back(entry)
             raise
         finally:
             queue.calling = None
         if entry.row.state is DeliveryState.UNKNOWN:
             return not self._caller.can_confirm(queue.chat_key)
         return entry.row.state is not DeliveryState.PENDING
+
+
+def _is_pending(entry: OutgoingCall) -> bool:
+    return entry.row.state is DeliveryState.PENDING
 
 
 def _is_first(queue: ChatQueue, entry: OutgoingCall) -> bool:

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 import anyio
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nekro_core.chat import Delivery, DeliveryState, Receipt, Text
@@ -66,6 +66,7 @@ async def _live(url: str, platform: Platform, process: list[str], number: int) -
 
 
 @given(processes=PROCESSES)
+@example(processes=[["unknown"], ["sent", "sent"]])
 @settings(max_examples=25, deadline=None)
 async def test_the_final_state_of_every_row_is_true(
     processes: list[list[str]], empty_database: bytes

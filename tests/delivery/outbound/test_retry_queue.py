@@ -209,6 +209,21 @@ async def test_a_chat_over_its_send_rate_gets_waiting_messages_later(
         assert anyio.current_time() - began >= 0.19
 
 
+async def test_a_new_message_does_not_wait_with_the_messages_that_wait_for_the_send_rate(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    limits = {"sends_per_window": 1, "window_s": 0.5}
+    async with away(store, adapter, clock, "one", "two", "three", **limits) as outbox:
+        outbox.retry_now()
+        await until_state(store, "one", SENT)
+        # If the new message waited with the others, it would be sent when this call ends.
+        (receipt,) = await outbox.send(GROUP, (Text("four"),), run_id="r-four")
+        assert receipt.state is PENDING
+        assert said(adapter) == ["one"]
+        await until_state(store, "four", SENT)
+    assert said(adapter) == ["one", "two", "three", "four"]
+
+
 async def test_a_message_dropped_while_it_waits_for_the_send_rate_is_not_sent(
     store: Store, adapter: FakeAdapter, clock: Clock
 ) -> None:
