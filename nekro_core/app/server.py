@@ -60,6 +60,7 @@ from nekro_core.sandbox.preview.front import PreviewFront
 from nekro_core.store import DataFolderLock, StoreError, StoreUnavailable
 from nekro_core.system.documents import DocumentError
 from nekro_core.system.errors import NekroError
+from nekro_core.system.httpcore_loop import httpcore_knows_asyncio
 
 DRIVER = "~fastapi+~httpx+~websockets"
 GRACEFUL_SHUTDOWN_S = 1
@@ -169,7 +170,7 @@ def run(kind: ProcessKind | None = None) -> int:
         return ending, settings.nekro_data_dir.absolute()
 
     try:
-        with short_switch_interval():
+        with short_switch_interval(), httpcore_knows_asyncio():
             ended, data = anyio.run(main, backend_options={"use_uvloop": True})
         if ended.starts_again:
             command.start_again(data)
