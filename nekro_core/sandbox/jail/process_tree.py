@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_PART = 65536
 _MOST = 4096  # Maximum number of processes that are read. A box has fewer.
 
 
@@ -21,11 +22,10 @@ class TreeUsage:
 def children(pid: int) -> list[int]:
     """Return the direct children of all threads of a process; empty if the process has ended."""
     found: list[int] = []
-    with contextlib.suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
+    with contextlib.suppress(OSError), os.scandir(f"/proc/{pid}/task") as threads:
+        for thread in threads:
             with contextlib.suppress(OSError):
-                listed = (thread / "children").read_bytes()
-                found += map(int, listed.split())
+                found += map(int, _read(f"{thread.path}/children").split())
     return found
 
 
@@ -44,7 +44,7 @@ def with_inner_pid(pids: Iterable[int], inner: int) -> int | None:
     None."""
     for pid in pids:
         with contextlib.suppress(OSError, ValueError, IndexError):
-            status = Path(f"/proc/{pid}/status").read_bytes()
+            status = _read(f"/proc/{pid}/status")
             place = status.index(b"NSpid:")
             if int(status[place:].split(b"\n", 1)[0].split()[-1]) == inner:
                 return pid
@@ -58,10 +58,10 @@ def usage(pids: Iterable[int]) -> TreeUsage:
     ticks = 0
     for pid in pids:
         with contextlib.suppress(OSError, ValueError, IndexError):
-            status = Path(f"/proc/{pid}/status").read_bytes()
+            status = _read(f"/proc/{pid}/status")
             memory += _kilobytes(status, b"\nRssAnon:", b"\nRssShmem:", b"\nVmPTE:")
             # The process name may have spaces and brackets. The numbers start after the last ")".
-            numbers = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            numbers = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
             ticks += sum(map(int, numbers[11:15]))
     return TreeUsage(memory, ticks / _TICKS)
 
@@ -76,7 +76,7 @@ def proportional_memory(pids: Iterable[int]) -> int:
     memory = 0
     for pid in pids:
         try:
-            told = Path(f"/proc/{pid}/smaps_rollup").read_bytes()
+            told = _read(f"/proc/{pid}/smaps_rollup")
             memory += _kilobytes(told, b"\nPss_Anon:", b"\nPss_Shmem:")
         except PermissionError:
             memory += usage([pid]).memory_bytes
@@ -100,6 +100,21 @@ def descriptors(pids: Iterable[int], unknown: int) -> int:
         except OSError:
             pass  # The process has ended.
     return found
+
+
+def _read(path: str) -> bytes:
+    """Return a ``/proc`` file of any length. Raises `OSError`. `Path.read_bytes` takes 20 µs
+    instead of 8, and the watchdog reads these files of each process of a busy box ten times a
+    second."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        found = part = os.read(file, _PART)
+        while part:
+            part = os.read(file, _PART)
+            found += part
+        return found
+    finally:
+        os.close(file)
 
 
 def _kilobytes(told: bytes, *fields: bytes) -> int:

@@ -5,6 +5,7 @@ each. If a cgroup can be made, the kernel limits all processes together too.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
@@ -67,19 +68,30 @@ class Watchdog:
                 or place == self._looks % len(boxes)
             ]
             before, self._last = self._last, {}
-            self._fast = False
-            # The boxes are measured at the same time, so that one slow measurement does not delay
-            # the others.
-            async with anyio.create_task_group() as looking:
-                for box, processes in chosen:
-                    looking.start_soon(self._look, box, processes, before.get(box.box_id))
+            used_before = [box.used_bytes for box, _ in chosen]
+            over = [
+                found
+                for box, processes in chosen
+                if (found := self._look(box, processes, before.get(box.box_id)))
+            ]
+            if over:
+                # The slower measurements run at the same time, so that one does not delay the
+                # others.
+                async with anyio.create_task_group() as measuring:
+                    for each in over:
+                        measuring.start_soon(_end_if_over, each)
+            self._fast = any(
+                box.used_bytes - used > _MARGIN
+                for (box, _), used in zip(chosen, used_before, strict=True)
+            )
             if self._total is not None:
                 self._total.look()
             await anyio.sleep(_SOON_S if self._fast else LOOK_S)
 
-    async def _look(
+    def _look(
         self, box: BoxConnection, processes: JailProcesses, spent_before: float | None
-    ) -> None:
+    ) -> "_BoxMemory | None":
+        """Measure a box. Returns what was measured if a busy box seems to be over its limit."""
         commands = processes.commands(box.executor_pid)
         of_run = set(processes.tree()) - commands
         by_commands = process_tree.usage(commands)
@@ -95,22 +107,58 @@ class Watchdog:
             # end. So the run is ended. This is skipped while there are commands, because then the
             # killed process may belong to a command.
             _end_for_memory(box)
-        bound = box.spec.memory_bytes + _MARGIN
-        used = (by_run.memory_bytes, by_commands.memory_bytes)
-        in_kernel = _of_kernel(processes, of_run, commands)
-        busy = box.busy
-        if busy and sum(used) + sum(in_kernel) > bound:
-            run, executor = box.run, box.executor_pid
-            if sum(used) <= bound * _FORKS_SHARE:
-                used = await anyio.to_thread.run_sync(_shares, of_run, commands)
-            still_so = (box.run, box.executor_pid) == (run, executor)
-            if still_so and sum(used) + sum(in_kernel) > bound:
-                _end_greedier(box, used[0] + in_kernel[0], used[1] + in_kernel[1])
-        before = box.used_bytes
-        box.used_bytes = sum(used) + sum(in_kernel) + processes.files_bytes()
-        self._fast = self._fast or box.used_bytes - before > _MARGIN
-        if busy:
+        found = _BoxMemory(
+            box,
+            of_run,
+            commands,
+            used=(by_run.memory_bytes, by_commands.memory_bytes),
+            in_kernel=_of_kernel(processes, of_run, commands),
+            files=processes.files_bytes(),
+        )
+        if box.busy:
             self._last[box.box_id] = by_run.processor_s
+            if found.is_over:
+                return found
+        box.used_bytes = found.total
+        return None
+
+
+@dataclass(slots=True)
+class _BoxMemory:
+    """The memory of a box in bytes. ``used`` and ``in_kernel`` are those of the run's processes and
+    of the commands. ``files`` is that of files in memory, which does not count for the limit."""
+
+    box: BoxConnection
+    of_run: set[int]
+    commands: set[int]
+    used: tuple[int, int]
+    in_kernel: tuple[int, int]
+    files: int
+
+    @property
+    def total(self) -> int:
+        return sum(self.used) + sum(self.in_kernel) + self.files
+
+    @property
+    def bound(self) -> int:
+        return self.box.spec.memory_bytes + _MARGIN
+
+    @property
+    def is_over(self) -> bool:
+        return sum(self.used) + sum(self.in_kernel) > self.bound
+
+
+async def _end_if_over(found: _BoxMemory) -> None:
+    """Measure a box again that seems to be over its limit, so that shared pages count once. If it
+    is over its limit, end its run or its commands."""
+    box = found.box
+    run, executor = box.run, box.executor_pid
+    if sum(found.used) <= found.bound * _FORKS_SHARE:
+        found.used = await anyio.to_thread.run_sync(_shares, found.of_run, found.commands)
+    if (box.run, box.executor_pid) == (run, executor) and found.is_over:
+        by_run, by_commands = map(sum, zip(found.used, found.in_kernel, strict=True))
+        _end_greedier(box, by_run, by_commands)
+    box.used_bytes = found.total
 
 
 def _of_kernel(processes: JailProcesses, of_run: set[int], commands: set[int]) -> tuple[int, int]:
