@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nekro_core.agent.participation.conversation import SpokenLine
-from nekro_core.agent.participation.line_text import read_line
 
 _SAID = re.compile(r"\[(\d\d):(\d\d)\] (?:<([^>]+)>|\* (\S+)) ?(.*)")
 _RENAMED = re.compile(r"=== (\S+) is now known as (\S+)")
@@ -179,7 +178,7 @@ def _read(path: Path) -> Day:
         lines[number] = SpokenLine(
             speaker=speaker,
             at=moments[number],
-            text=read_line(found[5]),
+            said=found[5],
             named=named,
             first_named=first,
         )

@@ -32,8 +32,8 @@ OF_DATABASES = frozenset({"tortoise", "pypika_tortoise", "asyncpg", "nekro_core.
 """These modules are needed to migrate older tables, to use PostgreSQL, and by plugins for
 nekro-agent."""
 OF_SEARCHES = frozenset({"numpy"})
-"""This module is needed to search messages, and to index them after each two hundred new
-messages."""
+"""This module is needed to search messages, and to merge the segments of the index after each
+thousand new messages of a chat."""
 OF_OPERATORS = frozenset(
     {"cryptography", "ruamel", "tomlkit", "pyotp", "segno", "nekro_core.llm.probe.endpoint"}
 )
@@ -81,6 +81,16 @@ _COMMAND = """
 import sys
 from nekro_core.cli.commands import find_command
 find_command(sys.argv[1])
+print(*sorted(sys.modules), sep="\\n")
+"""
+_SEGMENT = """
+import sys
+import nekro_core.memory.search.indexer
+from nekro_core.memory.search.message import message_terms
+from nekro_core.memory.search.segments import make_page
+from nekro_core.store.search_blocks import IndexedMessage, encode_facts
+assert make_page([message_terms('[{"type": "text", "text": "a kiln"}]', "person", "1", "tom")])
+assert encode_facts([IndexedMessage(1, 2.5, 300, 4)])
 print(*sorted(sys.modules), sep="\\n")
 """
 
@@ -143,3 +153,8 @@ async def test_a_small_command_does_not_import_the_bot(tmp_path: Path, command: 
     modules = (await _output("-c", _COMMAND, command, at=tmp_path, environment={})).split()
     assert "nekro_core.app.settings" in modules
     assert _found(modules, LATER | OF_THE_BOT) == []
+
+
+async def test_a_small_segment_of_the_search_index_is_made_without_numpy(tmp_path: Path) -> None:
+    modules = (await _output("-c", _SEGMENT, at=tmp_path, environment={})).split()
+    assert _found(modules, OF_SEARCHES) == []

@@ -5,7 +5,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nekro_core.store.search_pages import decode_page, encode_page, postings_of
+from nekro_core.store.search_pages import (
+    decode_page,
+    encode_page,
+    encode_small_page,
+    postings_of,
+)
 
 TERMS = st.lists(st.text("ab@橘猫", min_size=1, max_size=4), unique=True, max_size=12)
 
@@ -28,3 +33,12 @@ def test_a_term_is_found_although_the_number_after_it_reads_like_a_line_feed() -
     page = encode_page(["kiln"], np.array([10], np.int64), postings)
     assert postings_of(page, ["kiln"])["kiln"].tolist() == postings.tolist()
     assert postings_of(page, ["kil", "kilns", "iln"]) == {}
+
+
+@given(st.dictionaries(st.text("ab@橘猫", min_size=1), st.lists(st.integers(0, 2**32 - 1))))
+def test_a_page_is_encoded_with_and_without_numpy_into_the_same_bytes(
+    terms: dict[str, list[int]],
+) -> None:
+    sizes = np.array([len(each) for each in terms.values()], np.int64)
+    postings = np.array([each for some in terms.values() for each in some], np.uint32)
+    assert encode_small_page(terms) == encode_page([*terms], sizes, postings)

@@ -207,16 +207,16 @@ def read_line(text: str) -> LineText:
             (*(each for each in words if each not in _COMMON and len(each) > 1), *pairs)
         ),
         asks=asks,
-        begins=frozenset(begins),
-        has=frozenset(has),
+        begins=frozenset(begins) or _NO_CUES,
+        has=frozenset(has) or _NO_CUES,
         characters=len(text),
         numbers=(
-            float(asks),
+            _number(asks),
             float(min(len(text), _READ)),
             len(words) + len(east) / 2,
             *_flags_of(begins),
             *_flags_of(has),
-            *map(float, flags),
+            *map(_number, flags),
         ),
         commands=flags[_COMMANDS],
         stems=frozenset(
@@ -225,14 +225,21 @@ def read_line(text: str) -> LineText:
     )
 
 
-_NO_CUES = (0.0,) * len(CUE_NAMES)
+_NO_CUES = frozenset[int]()
+"""Most lines have no cues, and each empty set that is made takes 216 bytes."""
+_NO_FLAGS = (0.0,) * len(CUE_NAMES)
 
 
 def _flags_of(cues: AbstractSet[int]) -> tuple[float, ...]:
     """Return 1 for each kind of cue that is among ``cues``, and 0 for the others."""
     if not cues:
-        return _NO_CUES  # Most lines have none.
-    return tuple(float(cue in cues) for cue in range(len(CUE_NAMES)))
+        return _NO_FLAGS
+    return tuple(_number(cue in cues) for cue in range(len(CUE_NAMES)))
+
+
+def _number(flag: bool) -> float:
+    # `float(flag)` would make a new object of 24 bytes for each flag of each line.
+    return 1.0 if flag else 0.0
 
 
 @dataclass(frozen=True, slots=True)

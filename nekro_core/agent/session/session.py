@@ -223,49 +223,58 @@ class Session:
     async def _live(self) -> None:
         while True:
             self._news = anyio.Event()
-            if not self._resumes_suspect():
-                self._listening = True
-                try:
-                    await self._listen()
-                finally:
-                    self._listening = False
-            if any(each.record.seq in self._stop_requests for each in self._backlog.fresh):
-                continue  # A ``/stop`` arrived during the hooks. Handle it before a turn begins.
-            if self._interrupted is not None:
-                turn, self._interrupted = self._interrupted, None
-                await self._resume(turn)
-                continue
-            policy = self._services.policies.of(self.chat_key)
-            if policy.state is not ChatState.ON:  # The chat was switched off after the messages.
-                reason = unheard_reason(policy.state)
-                self._note_all((each.record for each in self._backlog.pending), reason)
-                self._backlog.pending.clear()
-            decision = decide(
-                self._backlog.pending,
-                now=self._services.clock(),
-                wall=self._services.wall(),
-                settings=policy.trigger,
-                names=policy.names,
-                forced=self._backlog.forced,
-                followed=self._backlog.followed,
-            )
-            match decision:
-                case StartTurn(record, why):
-                    await self._answer(record, why)
-                case WaitForMore(seconds, record):
-                    await self._wait(seconds, record)
-                case StaySilent(decisions):
-                    for each, decided in zip(self._backlog.pending, decisions, strict=True):
-                        self._note(each.record, self._ignored(each.record) or decided)
-                    newest = self._backlog.pending[-1].record if self._backlog.pending else None
-                    self._backlog.clear_pending()
-                    self._prepared = None
-                    await self._note_silence()
-                    await self._consider_speaking(newest)
-                    with anyio.move_on_after(self._services.settings.session_idle_s) as silence:
-                        await self._news.wait()
-                    if silence.cancelled_caught and self.idle:
-                        return
+            if await self._handle_news():
+                with anyio.move_on_after(self._services.settings.session_idle_s) as silence:
+                    await self._news.wait()
+                if silence.cancelled_caught and self.idle:
+                    return
+
+    async def _handle_news(self) -> bool:
+        """Handle the new records, and answer if they ask for it. Returns whether the chat has
+        nothing to do now. The records are variables of this method, and not of `_live`: a chat
+        that waits for news would keep 1.5 kB of them."""
+        if not self._resumes_suspect():
+            self._listening = True
+            try:
+                await self._listen()
+            finally:
+                self._listening = False
+        if any(each.record.seq in self._stop_requests for each in self._backlog.fresh):
+            return False  # A ``/stop`` arrived during the hooks. Handle it before a turn begins.
+        if self._interrupted is not None:
+            turn, self._interrupted = self._interrupted, None
+            await self._resume(turn)
+            return False
+        policy = self._services.policies.of(self.chat_key)
+        if policy.state is not ChatState.ON:  # The chat was switched off after the messages.
+            reason = unheard_reason(policy.state)
+            self._note_all((each.record for each in self._backlog.pending), reason)
+            self._backlog.pending.clear()
+        decision = decide(
+            self._backlog.pending,
+            now=self._services.clock(),
+            wall=self._services.wall(),
+            settings=policy.trigger,
+            names=policy.names,
+            forced=self._backlog.forced,
+            followed=self._backlog.followed,
+        )
+        match decision:
+            case StartTurn(record, why):
+                await self._answer(record, why)
+                return False
+            case WaitForMore(seconds, record):
+                await self._wait(seconds, record)
+                return False
+            case StaySilent(decisions):
+                for each, decided in zip(self._backlog.pending, decisions, strict=True):
+                    self._note(each.record, self._ignored(each.record) or decided)
+                newest = self._backlog.pending[-1].record if self._backlog.pending else None
+                self._backlog.clear_pending()
+                self._prepared = None
+                await self._note_silence()
+                await self._consider_speaking(newest)
+                return True
 
     async def _consider_speaking(self, newest: Record | None) -> None:
         """In a group with lively participation, wait until nobody has written for a while after the

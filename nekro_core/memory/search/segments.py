@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from nekro_core.memory.search.message import MessageTerms
 from nekro_core.store.search_index import SearchSegment
-from nekro_core.store.search_pages import MAX_POSITIONS, Postings, encode_page, posting
+from nekro_core.store.search_pages import MAX_POSITIONS, Postings, encode_small_page, posting
 from nekro_core.system.arrays import np
 
 SMALLEST = 128
@@ -33,9 +33,7 @@ def make_page(messages: Iterable[MessageTerms]) -> bytes:
                 terms[term].append(each)
             else:
                 terms[term] = [each]
-    sizes = np.array([len(each) for each in terms.values()], np.int64)
-    postings = np.array([each for some in terms.values() for each in some], np.uint32)
-    return encode_page(list(terms), sizes, postings)
+    return encode_small_page(terms)
 
 
 def next_merge(segments: Sequence[SearchSegment]) -> Sequence[SearchSegment]:

@@ -46,7 +46,7 @@ LINES = st.lists(
 
 
 def line(who: str, at: float, text: str, named: frozenset[str] = frozenset()) -> SpokenLine:
-    return SpokenLine(speaker=who, at=at, text=read_line(text), named=named - {who})
+    return SpokenLine(speaker=who, at=at, said=text, named=named - {who})
 
 
 @settings(deadline=None, max_examples=60)
@@ -205,3 +205,22 @@ def test_the_learnt_file_is_small_and_names_its_source() -> None:
     assert len(text) < 300_000
     assert "CC BY 4.0" in text
     assert "irc-disentanglement" in text
+
+
+def test_words_that_are_counted_late_are_as_rare_as_words_that_are_counted_at_once() -> None:
+    at_once, late = Conversation(), Conversation()
+    asked = frozenset({"word3", "word5", "tale", "never"})
+    for number in range(700):
+        said = line("tom", number, f"word{number % 7} tale{number}" if number < 650 else "tale")
+        for conversation in (at_once, late):
+            conversation.add(AimedLine(said))
+        at_once.rarities(asked)
+    assert late.rarities(asked) == at_once.rarities(asked)
+    assert late.shared(asked, asked) == at_once.shared(asked, asked) > 0
+
+
+def test_the_words_of_a_line_are_read_once_when_they_are_first_needed() -> None:
+    said = line("tom", 0, "which driver?")
+    assert "text" not in vars(said)
+    assert said.text is said.text
+    assert said.text == read_line("which driver?")
