@@ -139,7 +139,7 @@ class WholeBot:
 
     def install(self, app: App, server: FastAPI) -> None:
         """See `ProcessPart.install`."""
-        app.site.install(server, app.operator, app.operations)
+        app.site.install(server, app.operator, app.late_operations)
 
 
 def run(kind: ProcessKind | None = None) -> int:
