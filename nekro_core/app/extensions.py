@@ -18,14 +18,12 @@ from nekro_core.app.voices import speaker_of
 from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.cluster.objects import ObjectStore
 from nekro_core.compat.maibot import BotView, GatewayPorts, MaiBotHost
-from nekro_core.compat.maibot.plugin.preflight import manifest_problems
 from nekro_core.compat.nekro_agent.box_extras import box_extras, box_tools
-from nekro_core.compat.nekro_agent.changed_message import changed_segments
 from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, use_host
 from nekro_core.compat.nekro_agent.imports import install_facades
-from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
 from nekro_core.compat.nekro_agent.legacy_services import NekroAgentServices
+from nekro_core.compat.nekro_agent.message_forms import legacy_changes, legacy_form
 from nekro_core.compat.nekro_agent.models.groups import ModelGroups
 from nekro_core.compat.qdrant.home import EmbeddedVectorStore
 from nekro_core.llm.http_model import HttpChatModel
@@ -165,8 +163,8 @@ class Extensions:
                     },
                     legacy=LegacySupport(
                         make_context=LegacyAgentCtx,
-                        message_form=LegacyChatMessage.of,
-                        message_changes=changed_segments,
+                        message_form=legacy_form,
+                        message_changes=legacy_changes,
                         keeps_silent=older.keeps_silent,
                         persona=older.persona,
                         box_extras=box_extras,
@@ -296,8 +294,9 @@ async def _shared(
 
 
 def _manager(plugins: PluginRegistry, settings: Settings, data: Path) -> "PluginManager":
-    # This import takes 40 ms, also because of the package `packaging`. Only an operator who looks
-    # at plugins needs it.
+    # These imports take 40 ms, also because of the package `packaging`. Only an operator who looks
+    # at plugins needs them.
+    from nekro_core.compat.maibot.plugin.preflight import manifest_problems  # noqa: PLC0415
     from nekro_core.plugins.installation.manager import PluginManager  # noqa: PLC0415
 
     shelf, bounds = plugins.services.packages, settings.nekro_plugin
