@@ -61,12 +61,23 @@ OF_CLUSTERS = frozenset(
 )
 """These modules are needed by a process of a cluster."""
 OF_CHECKS = frozenset(
-    {"nekro_core.agent.prompt.small_prompt", "nekro_core.llm.gbnf", "packaging", "yaml"}
+    {"nekro_core.agent.prompt.small_prompt", "nekro_core.llm.gbnf", "packaging", "rich", "yaml"}
 )
 """A running bot needs these modules for the embedded model, when a plugin is installed, and for
-configurations of plugins. The check of a plugin uses all of them."""
+configurations of plugins, and no bot needs `rich`. The check of a plugin imports all of them."""
 OF_OTHERS = frozenset(
-    {"docker", "mcp", "maibot_sdk", "pytest", "xllamacpp", "pandas", "openai", "anthropic"}
+    {
+        "anthropic",
+        "docker",
+        "maibot_sdk",
+        "mcp",
+        "nekro_core.compat.maibot.gateways",
+        "nekro_core.compat.nekro_agent.legacy_message",
+        "openai",
+        "pandas",
+        "pytest",
+        "xllamacpp",
+    }
 )
 """Each of these modules is needed by a backend, a plugin or a model that few bots use."""
 OF_MONITORING = frozenset({"prometheus_client", "opentelemetry.sdk"})
@@ -92,6 +103,9 @@ OF_THE_BOT = frozenset(
 _RUN = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
+from nekro_core.system.start_imports import quicken_imports
+
+quicken_imports()
 from nekro_core.app.server import run
 
 def look():
