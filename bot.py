@@ -1,12 +1,11 @@
 """Start the bot with ``python bot.py``, as NoneBot's projects do."""
 
-import gc
 import sys
 
+from nekro_core.system.start_imports import quicken_imports
+
 if __name__ == "__main__":
-    # Imported modules are never garbage, and collections during the imports take half a second of
-    # the start. The gateway enables the collector again once the bot answers.
-    gc.disable()
+    quicken_imports()
     from nekro_core.app.server import run
 
     sys.exit(run())

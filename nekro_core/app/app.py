@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -29,8 +29,8 @@ from nekro_core.app.message_io import MessageIO
 from nekro_core.app.models import ModelSources
 from nekro_core.app.monitoring import MonitoredBot, Monitoring
 from nekro_core.app.object_files import object_files_of
-from nekro_core.app.operator_areas import open_operator
 from nekro_core.app.operator_host import operator_host
+from nekro_core.app.operator_parts import OperatorParts, open_operator
 from nekro_core.app.operator_settings import RunningSettingsBook
 from nekro_core.app.platform_control import PlatformControl
 from nekro_core.app.process_role import WHOLE, ProcessRole
@@ -66,9 +66,9 @@ from nekro_core.operator.alerts.reports import AlertReports
 from nekro_core.operator.alerts.watch import AlertWatch
 from nekro_core.operator.chat_commands import ChatCommandActions
 from nekro_core.operator.contract import OperatorHost
+from nekro_core.operator.late_operator import LateOperator
 from nekro_core.operator.live_tools import LiveTools
 from nekro_core.operator.live_turns import LiveTurns
-from nekro_core.operator.operator import Operator
 from nekro_core.plugins.host.file_moves import recover_interrupted_move
 from nekro_core.plugins.host.isolation.blocked_loop import watch_event_loop
 from nekro_core.plugins.host.registry import PluginRegistry
@@ -84,6 +84,9 @@ from nekro_core.system.logs.ring import LogRing
 from nekro_core.system.telemetry.loop_lag import measure_loop_lag
 from nekro_core.system.telemetry.telemetry import Telemetry
 from nekro_core.timers import TimerService
+
+if TYPE_CHECKING:
+    from nekro_core.operator.operator import Operator
 
 _BOXES_S = 1.0
 """The start of the bot waits at most this many seconds for the first box. Usually the check of the
@@ -106,7 +109,7 @@ class App:
         *,
         host: AdapterHost,
         operator: OperatorHost,
-        operations: Operator,
+        operations: LateOperator,
         site: ConsoleSite,
         tasks: TaskGroup,
         linked_media: WebApplication,
@@ -130,8 +133,8 @@ class App:
         self.platforms = platforms
         """Switches platforms on and off."""
         self.operator = operator
-        self.operations = operations
-        """Everything that an operator may see and do."""
+        self.late_operations = operations
+        """Everything that an operator may see and do, made at its first use."""
         self.site = site
         """The web site, to which adapters add their pages. `ConsoleSite.install` adds it to the web
         server."""
@@ -344,22 +347,24 @@ class App:
             turns, tools = _live_parts(runtime)
             operations = await stack.enter_async_context(
                 open_operator(
-                    settings,
-                    data,
-                    book=RunningSettingsBook(running, editor, restart),
-                    message_io=message_io,
-                    extensions=extensions,
-                    runtime=runtime,
-                    identity=site.identity,
-                    backups=backups,
-                    logs=logs,
-                    platforms=platforms,
-                    bans=BanList(runtime.services.policies.conduct),
-                    boxes=boxes,
-                    documents=documents,
-                    turns=turns,
-                    alerts=lambda: alert_findings(alerts, settings),
-                    wall=wall,
+                    OperatorParts(
+                        settings=settings,
+                        data=data,
+                        book=RunningSettingsBook(running, editor, restart),
+                        message_io=message_io,
+                        extensions=extensions,
+                        runtime=runtime,
+                        identity=site.identity,
+                        backups=backups,
+                        logs=logs,
+                        platforms=platforms,
+                        bans=BanList(runtime.services.policies.conduct),
+                        boxes=boxes,
+                        documents=documents,
+                        turns=turns,
+                        alerts=lambda: alert_findings(alerts, settings),
+                        wall=wall,
+                    )
                 )
             )
 
@@ -375,7 +380,7 @@ class App:
             running.listen(follow_settings)
             tasks = await stack.enter_async_context(background_tasks())
             tasks.start_soon(running.watch, name="a look at settings.toml")
-            runtime.command_actions.now = ChatCommandActions(operations.chats, operations.erasure)
+            runtime.command_actions.now = ChatCommandActions(operations)
             app = cls(
                 host=host,
                 operator=operator_host(message_io, extensions, site=site, turns=turns, tools=tools),
@@ -520,6 +525,11 @@ class App:
         self.site.close()
         while self._started:
             await _close(self._started.pop())
+
+    @property
+    def operations(self) -> "Operator":
+        """Everything that an operator may see and do. See `LateOperator.now`."""
+        return self.late_operations.now
 
     @property
     def runtime(self) -> AgentRuntime:

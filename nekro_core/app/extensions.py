@@ -6,27 +6,24 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from nekro_core.app.boxes import BoxServices
 from nekro_core.app.message_io import MessageIO
 from nekro_core.app.models import PluginModelViews
 from nekro_core.app.settings import Settings
-from nekro_core.app.shared_plugins import PluginSharing
 from nekro_core.app.voices import speaker_of
 from nekro_core.chat import ChatKey, ChatMessage
 from nekro_core.cluster.objects import ObjectStore
 from nekro_core.compat.maibot import BotView, GatewayPorts, MaiBotHost
-from nekro_core.compat.maibot.plugin.preflight import manifest_problems
 from nekro_core.compat.nekro_agent.box_extras import box_extras, box_tools
-from nekro_core.compat.nekro_agent.changed_message import changed_segments
 from nekro_core.compat.nekro_agent.context import LegacyAgentCtx
 from nekro_core.compat.nekro_agent.host import NekroAgentHost, use_host
 from nekro_core.compat.nekro_agent.imports import install_facades
-from nekro_core.compat.nekro_agent.legacy_message import LegacyChatMessage
 from nekro_core.compat.nekro_agent.legacy_services import NekroAgentServices
+from nekro_core.compat.nekro_agent.message_forms import legacy_changes, legacy_form
 from nekro_core.compat.nekro_agent.models.groups import ModelGroups
 from nekro_core.compat.qdrant.home import EmbeddedVectorStore
 from nekro_core.llm.http_model import HttpChatModel
@@ -41,7 +38,6 @@ from nekro_core.plugins.authoring.web import PluginRouter, Webhook
 from nekro_core.plugins.commands.book import CommandRegistry
 from nekro_core.plugins.host.kinds import LegacySupport
 from nekro_core.plugins.host.registry import PluginRegistry
-from nekro_core.plugins.installation.manager import PluginManager
 from nekro_core.plugins.models.endpoints import PluginModels
 from nekro_core.plugins.models.metered import UsageLedger
 from nekro_core.plugins.tasks.interrupted import RunningTaskRecords
@@ -54,11 +50,16 @@ from nekro_core.system.background_tasks import background_tasks
 from nekro_core.system.secrets import kept_secret
 from nekro_core.tools.mcp_client import McpServers
 
+if TYPE_CHECKING:
+    from nekro_core.app.shared_plugins import PluginSharing
+    from nekro_core.plugins.installation.manager import PluginManager
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extensions:
     """The loaded plugins, the MCP servers, and the registries of the plugins' commands, pages and
-    webhooks. ``models`` are the descriptions of the models that plugins read."""
+    webhooks. ``models`` are the descriptions of the models that plugins read. ``manager`` returns
+    what installs plugins, and makes it at its first use."""
 
     models: PluginModelViews
     mcp: McpServers
@@ -70,7 +71,7 @@ class Extensions:
     older: NekroAgentServices
     maibot: MaiBotHost
     tasks: TaskRunner
-    manager: PluginManager
+    manager: "Callable[[], PluginManager]"
     may_send_elsewhere: set[str]
 
     @classmethod
@@ -101,7 +102,7 @@ class Extensions:
         store, outbox = message_io.store, message_io.outbox
         enabled = settings.adapters.enabled(settings.nekro_platforms)
         async with AsyncExitStack() as stack:
-            sharing = await PluginSharing.open(store, objects, data, settings.nekro_plugin, node)
+            sharing = await _shared(store, objects, data, settings, node)
             vectors = EmbeddedVectorStore(data / "vectors")
             stack.push_async_callback(vectors.aclose)
             older = _older_host(settings, data, message_io, wall)
@@ -162,8 +163,8 @@ class Extensions:
                     },
                     legacy=LegacySupport(
                         make_context=LegacyAgentCtx,
-                        message_form=LegacyChatMessage.of,
-                        message_changes=changed_segments,
+                        message_form=legacy_form,
+                        message_changes=legacy_changes,
                         keeps_silent=older.keeps_silent,
                         persona=older.persona,
                         box_extras=box_extras,
@@ -176,11 +177,11 @@ class Extensions:
             mcp = await stack.enter_async_context(
                 McpServers.open(data, plugins.offer, settings.nekro_mcp, _variables(configuration))
             )
-            manager = _manager(plugins, settings, data)
+            manager = cache(partial(_manager, plugins, settings, data))
             if sharing is not None:
                 followers = await stack.enter_async_context(background_tasks())
                 followers.start_soon(
-                    sharing.live, manager, plugins, name="plugins of all processes"
+                    sharing.live, manager(), plugins, name="plugins of all processes"
                 )
             yield cls(
                 models=models,
@@ -280,7 +281,24 @@ async def _open_services(
         yield services, PluginModelViews(endpoints=models, groups=groups, host=older)
 
 
-def _manager(plugins: PluginRegistry, settings: Settings, data: Path) -> PluginManager:
+async def _shared(
+    store: Store, objects: ObjectStore | None, data: Path, settings: Settings, node: str
+) -> "PluginSharing | None":
+    """Open the sharing of plugins if this process belongs to a cluster."""
+    if objects is None:
+        return None
+    # Only a cluster needs this import. It loads everything that installs plugins.
+    from nekro_core.app.shared_plugins import PluginSharing  # noqa: PLC0415
+
+    return await PluginSharing.open(store, objects, data, settings.nekro_plugin, node)
+
+
+def _manager(plugins: PluginRegistry, settings: Settings, data: Path) -> "PluginManager":
+    # These imports take 40 ms, also because of the package `packaging`. Only an operator who looks
+    # at plugins needs them.
+    from nekro_core.compat.maibot.plugin.preflight import manifest_problems  # noqa: PLC0415
+    from nekro_core.plugins.installation.manager import PluginManager  # noqa: PLC0415
+
     shelf, bounds = plugins.services.packages, settings.nekro_plugin
     return PluginManager(
         plugins,

@@ -12,10 +12,10 @@ from nekro_core.backup.errors import BackupRefused
 from nekro_core.backup.object_files import FetchedFile
 from nekro_core.chat import ChatKey
 from nekro_core.cluster.errors import ClusterError, ObjectMissing
-from nekro_core.cluster.object_copies import ObjectCopies
 from nekro_core.store import MediaFileRow, Store, StoreError
 
 if TYPE_CHECKING:
+    from nekro_core.cluster.object_copies import ObjectCopies
     from nekro_core.cluster.objects import ObjectStore
 
 _Result = TypeVar("_Result")
@@ -29,7 +29,7 @@ class ClusterObjectFiles:
     """Implements `nekro_core.backup.object_files.ObjectFiles`. Its methods are called in a thread,
     and have the event loop read the database and the object store."""
 
-    def __init__(self, copies: ObjectCopies, data: Path) -> None:
+    def __init__(self, copies: "ObjectCopies", data: Path) -> None:
         self._copies = copies
         self._data = data
         self._boxes: Mapping[tuple[str, str], ChatKey] | None = None
@@ -94,6 +94,8 @@ def object_files_of(
     because it has the bot for itself."""
     if objects is None:
         return None
+    from nekro_core.cluster.object_copies import ObjectCopies  # noqa: PLC0415 - only in a cluster
+
     return ClusterObjectFiles(ObjectCopies(store.media_files, store.box_files, objects), data)
 
 

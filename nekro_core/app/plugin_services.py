@@ -24,7 +24,7 @@ def plugin_services(
         return await message_io.store.model_uses.usage(since=since, plugin=plugin)
 
     return PluginServices(
-        manager=extensions.manager,
+        manager=extensions.manager(),
         configurations=PluginConfigurations(registry, documents),
         trials=ToolTrials(registry, AgentToolService(runtime.services)),
         model_usage=model_usage,

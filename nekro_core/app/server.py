@@ -46,10 +46,10 @@ from nekro_core.app.platform_control import read_enabled
 from nekro_core.app.process_role import WHOLE, ProcessPart, ProcessRole
 from nekro_core.app.progress import ProgressLine
 from nekro_core.app.restart import RESTART_SIGNAL, Restarter, StartedCommand
-from nekro_core.app.restore import carry_out_prepared
 from nekro_core.app.settings import Settings, adapter_settings
 from nekro_core.app.settings_sources import SettingsError
 from nekro_core.backup.errors import BackupError
+from nekro_core.backup.prepared import prepared_restore
 from nekro_core.chat.catalogue import Catalogue
 from nekro_core.cluster.errors import ClusterError
 from nekro_core.cluster.objects import ObjectStore
@@ -140,7 +140,7 @@ class WholeBot:
 
     def install(self, app: App, server: FastAPI) -> None:
         """See `ProcessPart.install`."""
-        app.site.install(server, app.operator, app.operations)
+        app.site.install(server, app.operator, app.late_operations)
 
 
 def run(kind: ProcessKind | None = None) -> int:
@@ -214,6 +214,10 @@ async def _restore_first(settings: Settings, kind: ProcessKind) -> bool:
     """Carry out the restore that an operator prepared, and return True if there was one. If the
     restore fails, the bot starts with the data that it has."""
     try:
+        if prepared_restore(settings.nekro_data_dir) is None:
+            return False
+        from nekro_core.app.restore import carry_out_prepared  # noqa: PLC0415 - seldom needed
+
         report = await carry_out_prepared(settings, shared=kind.shared_objects(settings))
     except (BackupError, StoreError, OSError) as error:
         logger.error("the prepared restore failed, and the data is as it was: {}", error)

@@ -63,16 +63,13 @@ class PluginSharing:
     async def open(
         cls,
         store: Store,
-        objects: ObjectStore | None,
+        objects: ObjectStore,
         data: Path,
         settings: PluginSettings,
         node: str,
-    ) -> Self | None:
+    ) -> Self:
         """Bring the plugins of a data folder up to date, and return what keeps them so: its `live`
-        must run as a task. Returns None if there is no object store: then the process has the bot
-        for itself, and there are no others."""
-        if objects is None:
-            return None
+        must run as a task."""
         plugins = SharedPlugins(store, objects, data, settings.shelf(data), node)
         sharing = cls(store, plugins, data, node)
         await sharing.settle_at_start(settings)

@@ -9,8 +9,6 @@ import re
 from pathlib import PurePosixPath
 from typing import Any
 
-import yaml
-
 LARGEST = 1024 * 1024
 """Maximum size in bytes of a file that is searched for secrets. A larger file would take much
 memory when it is parsed, so it counts as secret as a whole."""
@@ -32,6 +30,8 @@ def without_secrets(path: str, data: bytes) -> bytes | None:
     """Return the content of a configuration file with an empty text in place of each secret.
     Returns the same object if the file has no secrets, and None if the file cannot be parsed."""
     name = PurePosixPath(path).name
+    import yaml  # noqa: PLC0415 - this import takes 10 ms; only a backup needs it
+
     try:
         text = data.decode()
         if name.startswith(".env"):

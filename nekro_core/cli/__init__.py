@@ -2,13 +2,13 @@
 command runs."""
 
 import argparse
-import gc
 import sys
 from collections.abc import Sequence
 
 import anyio
 
 from nekro_core import __version__
+from nekro_core.system.start_imports import quicken_imports
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,10 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_sandbox_actions(commands.add_parser("sandbox", help="what boxes are made from"))
     options = parser.parse_args(arguments)
     if options.command in ("run", "gateway", "worker"):
-        # Switch the garbage collector off during the start. It would take half a second, because it
-        # looks at all imported objects again and again, although none of them is ever freed. The
-        # server enables it again when the bot is ready to answer.
-        gc.disable()
+        quicken_imports()
         if options.command == "run":
             from nekro_core.app.server import run  # noqa: PLC0415 - imports the web server
 

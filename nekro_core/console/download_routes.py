@@ -8,9 +8,9 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 from fastapi.routing import APIRoute
 
-from nekro_core.console.operator_api import ActorOf, refusal
+from nekro_core.console.refusals import ActorOf, refusal
 from nekro_core.operator.http_routes import API
-from nekro_core.operator.operator import Operator
+from nekro_core.operator.late_operator import LateOperator
 from nekro_core.system.errors import NekroError
 
 
@@ -30,28 +30,30 @@ class _FileRoute(APIRoute):
         return answering
 
 
-def download_routes(operator: Operator, actor_of: ActorOf) -> APIRouter:
+def download_routes(operator: LateOperator, actor_of: ActorOf) -> APIRouter:
     """Make the routes of files. The areas check roles and scopes.
 
     Args:
-        operator: The areas.
+        operator: Gets the areas.
         actor_of: Returns who makes a request. The guard has checked the login before.
     """
     router = APIRouter(prefix=API, route_class=_FileRoute, include_in_schema=False)
 
     @router.get("/backups/{name}")
     async def download_backup(request: Request, name: str) -> Response:
-        file = await operator.backups.download(actor_of(request), name=name)
+        areas = await operator.get()
+        file = await areas.backups.download(actor_of(request), name=name)
         return FileResponse(file.path, filename=file.name, media_type="application/zip")
 
     @router.post("/backups")
     async def upload_backup(request: Request) -> Response:
-        contents = await operator.backups.upload(actor_of(request), request.stream())
+        areas = await operator.get()
+        contents = await areas.backups.upload(actor_of(request), request.stream())
         return JSONResponse({"result": {"name": contents.name, "made": contents.made}}, 201)
 
     @router.get("/logs")
     async def download_log(request: Request) -> Response:
-        pieces = operator.logs.download(actor_of(request))
+        pieces = (await operator.get()).logs.download(actor_of(request))
         headers = {"Content-Disposition": 'attachment; filename="nekro-log.jsonl"'}
         return StreamingResponse(pieces, media_type="application/x-ndjson", headers=headers)
 

@@ -7,30 +7,23 @@ the job.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import anyio
 import anyio.to_thread
-from loguru import logger
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from nekro_core.console.openapi import openapi_document
+from nekro_core.console.refusals import ActorOf, error_body, refusal
 from nekro_core.operator.actions import BoundAction, BoundQuery
-from nekro_core.operator.errors import (
-    ChangedMeanwhile,
-    InvalidParameters,
-    NoSuchItem,
-    NotAllowed,
-    ProcessAway,
-)
+from nekro_core.operator.errors import InvalidParameters, NotAllowed
 from nekro_core.operator.http_routes import MAX_BODY_BYTES
 from nekro_core.operator.json_values import to_json_values
 from nekro_core.operator.operator import Operator
 from nekro_core.operator.roles import Actor
-from nekro_core.store import StoreUnavailable
 from nekro_core.system.errors import NekroError
 
 MAX_DEPTH = 64
@@ -38,9 +31,6 @@ MAX_DEPTH = 64
 overflow the stack of the code that reads them."""
 MAX_PARAMETERS_BYTES = 4 * 1024 * 1024
 """Maximum size of the parameters of an action without a file."""
-
-ActorOf = Callable[[Request], Actor]
-"""A function that returns who makes a request. The guard has checked the login before."""
 
 
 class OperatorApi:
@@ -62,7 +52,7 @@ class OperatorApi:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
-            await JSONResponse(_error("path", "there is no websocket here"), 404)(
+            await JSONResponse(error_body("path", "there is no websocket here"), 404)(
                 scope, receive, send
             )
             return
@@ -121,7 +111,9 @@ async def _ask(request: Request, actor: Actor, operation: BoundQuery[..., Any]) 
 
 
 def _wrong_method(name: str, kind: str, method: str) -> Response:
-    return JSONResponse(_error("method", f"{name} is {kind}: use {method}"), 405, {"Allow": method})
+    return JSONResponse(
+        error_body("method", f"{name} is {kind}: use {method}"), 405, {"Allow": method}
+    )
 
 
 def _max_bytes(operation: BoundAction[..., Any], actor: Actor) -> int:
@@ -207,29 +199,3 @@ def _kinds(schema: Mapping[str, Any], defined: Mapping[str, Any]) -> set[str]:
     if "$ref" in schema:
         return _kinds(defined[schema["$ref"].rpartition("/")[2]], defined)
     return {str(schema.get("type", "string"))}
-
-
-def _error(code: str, message: str, **more: Any) -> dict[str, Any]:
-    message = message.encode("utf-8", "replace").decode()
-    return {"error": {"code": code, "message": message, **more}}
-
-
-def refusal(request: Request, error: NekroError) -> Response:
-    """Return the answer to a request that was refused."""
-    text = str(error)
-    match error:
-        case NotAllowed():
-            return JSONResponse(_error("not_allowed", text), 403)
-        case InvalidParameters():
-            return JSONResponse(_error("parameters", text, problems=error.problems), 422)
-        case NoSuchItem():
-            return JSONResponse(_error("no_such_item", text), 404)
-        case ChangedMeanwhile():
-            return JSONResponse(_error("changed_meanwhile", text), 409)
-        case ProcessAway():
-            return JSONResponse(_error("process_away", text), 503)
-        case StoreUnavailable():
-            logger.error("{} {}: {}", request.method, request.url.path, text)
-            return JSONResponse(_error("store", text), 503)
-        case _:
-            return JSONResponse(_error("refused", text), 409)

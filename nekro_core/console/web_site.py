@@ -25,14 +25,14 @@ from nekro_core.console.access.login_attempts import Clock
 from nekro_core.console.access.settings import AccessSettings
 from nekro_core.console.deferred_page import DeferredPage
 from nekro_core.console.download_routes import download_routes
-from nekro_core.console.operator_api import OperatorApi
+from nekro_core.console.late_operator_api import LateOperatorApi
 from nekro_core.console.plain.health_routes import health_routes
 from nekro_core.console.plain.routes import plain_routes
 from nekro_core.operator.audit import AuditLog
 from nekro_core.operator.contract import OperatorHost
 from nekro_core.operator.http_routes import API, PAGE, PLUGINS, WEBHOOKS, WebApiError
 from nekro_core.operator.identity import Identity
-from nekro_core.operator.operator import Operator
+from nekro_core.operator.late_operator import LateOperator
 from nekro_core.operator.roles import AccessRole, Actor
 from nekro_core.store import Store
 from nekro_core.system.errors import NekroError
@@ -128,7 +128,7 @@ class ConsoleSite:
         self._refuse_if_installed()
         self._pages.append(add)
 
-    def install(self, app: FastAPI, operator: OperatorHost, operations: Operator) -> None:
+    def install(self, app: FastAPI, operator: OperatorHost, operations: LateOperator) -> None:
         """Serve the site with ``app``, and let `Guard` check every request of ``app``. Called once,
         after the adapters have added their routes."""
         page = self._page = DeferredPage(partial(self._open_pages, operations), self._closing)
@@ -147,7 +147,7 @@ class ConsoleSite:
         app.include_router(download_routes(operations, _actor_of))
         if self.monitor is not None:
             app.include_router(health_routes(self.monitor))
-        app.mount(OPERATIONS, OperatorApi(operations, _actor_of, __version__))
+        app.mount(OPERATIONS, LateOperatorApi(operations, _actor_of, __version__))
         app.mount(PLUGINS, operator.pages)
         app.mount(WEBHOOKS, operator.webhooks)
         app.mount(PAGE, page)
@@ -183,13 +183,13 @@ class ConsoleSite:
         """End the open pages, so that the web server can stop."""
         self._closing.set()
 
-    async def _open_pages(self, operations: Operator) -> AbstractAsyncContextManager[ASGIApp]:
+    async def _open_pages(self, operations: LateOperator) -> AbstractAsyncContextManager[ASGIApp]:
         """Import NiceGUI and all pages in a thread."""
         module = await anyio.to_thread.run_sync(import_module, "nekro_core.console.site")
         for add in self._pages:
             await anyio.to_thread.run_sync(add)
         pages: AbstractAsyncContextManager[ASGIApp] = module.open_console(
-            operations, _actor_of, self._closing, self._bot_name
+            await operations.get(), _actor_of, self._closing, self._bot_name
         )
         return pages
 

@@ -8,9 +8,8 @@ from nekro_core.agent.commands.actions import ChangeRefused
 from nekro_core.agent.erasure.erasure import ErasureReport
 from nekro_core.chat import ChatKey, Record
 from nekro_core.operator.audit import Done
-from nekro_core.operator.chats import Chats
-from nekro_core.operator.erasure import Erasure
 from nekro_core.operator.errors import OperatorError
+from nekro_core.operator.late_operator import LateOperator
 from nekro_core.operator.roles import AccessRole, Actor, RequestOrigin
 from nekro_core.plugins.authoring.commands import CommandExecutionContext
 from nekro_core.policy import InvalidOverride
@@ -25,16 +24,16 @@ class ChatCommandActions:
     each chat who may use a command. So the actor always gets the role that the action needs.
     """
 
-    def __init__(self, chats: Chats, erasure: Erasure) -> None:
-        self._chats = chats
-        self._erasure = erasure
+    def __init__(self, operator: LateOperator) -> None:
+        self._operator = operator
 
     async def set_policy(
         self, context: CommandExecutionContext, chat: ChatKey, field: str, value: object | None
     ) -> None:
         """See `CommandActions`."""
         given = {"chat_key": chat, "field": field, "value": value}
-        await _told(self._chats.set_policy.invoke(_actor(context), given))
+        chats = (await self._operator.get()).chats
+        await _told(chats.set_policy.invoke(_actor(context), given))
 
     async def set_person_quota(
         self,
@@ -45,24 +44,28 @@ class ChatCommandActions:
     ) -> None:
         """See `CommandActions`."""
         given = {"place": place, "user_id": user_id, "quota": quota}
-        await _told(self._chats.set_person_quota.invoke(_actor(context), given))
+        chats = (await self._operator.get()).chats
+        await _told(chats.set_person_quota.invoke(_actor(context), given))
 
     async def stop(self, context: CommandExecutionContext, record: Record) -> None:
         """See `CommandActions`."""
         given = {"chat_key": record.chat_key, "message": record.seq}
-        await _told(self._chats.stop.invoke(_actor(context), given))
+        chats = (await self._operator.get()).chats
+        await _told(chats.stop.invoke(_actor(context), given))
 
     async def reset(self, context: CommandExecutionContext, chat: ChatKey, before: int) -> None:
         """See `CommandActions`."""
         given = {"chat_key": chat, "before": before}
-        await _told(self._chats.reset.invoke(_actor(context), given))
+        chats = (await self._operator.get()).chats
+        await _told(chats.reset.invoke(_actor(context), given))
 
     async def erase(
         self, context: CommandExecutionContext, chat: ChatKey, user_id: str
     ) -> ErasureReport:
         """See `CommandActions`."""
         given = {"chat_key": chat, "user_id": user_id}
-        return (await _told(self._erasure.erase_person.invoke(_actor(context), given))).result
+        erasure = (await self._operator.get()).erasure
+        return (await _told(erasure.erase_person.invoke(_actor(context), given))).result
 
 
 def _actor(context: CommandExecutionContext) -> Actor:

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-_HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\u3005-\u3007\U00020000-\U0003ffff]")
+_HAN = r"[\u3400-\u9fff\uf900-\ufaff\u3005-\u3007\U00020000-\U0003ffff]"  # `re` compiles it: 4 ms
 _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 _PRONUNCIATION = 8
 _LEANS_ON_THE_WORD_BEFORE = {"助詞", "助動詞"}
@@ -32,7 +32,7 @@ def to_kana(text: str) -> str:
     for token in _tagger()(_NUMBER.sub(lambda found: number_in_kanji(found.group()), text)):
         surface, feature = str(token), token.feature
         known = len(feature) > _PRONUNCIATION and feature[_PRONUNCIATION] != "*"
-        sound = feature[_PRONUNCIATION] if known else _HAN.sub("", surface)
+        sound = feature[_PRONUNCIATION] if known else re.sub(_HAN, "", surface)
         leans = feature[0] in _LEANS_ON_THE_WORD_BEFORE or "接尾" in feature[:3]
         words.append(sound if leans or feature[0] == "記号" else f" {sound}")
     return "".join(words).strip()

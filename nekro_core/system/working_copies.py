@@ -19,7 +19,6 @@ from pathlib import Path
 import anyio
 import anyio.from_thread
 import anyio.to_thread
-import yaml
 from loguru import logger
 
 from nekro_core.system.atomic_files import write_whole
@@ -481,11 +480,18 @@ def _check_form(name: str, text: str) -> None:
         elif name.endswith(".json"):
             json.loads(text)
         elif name.endswith((".yaml", ".yml")):
-            yaml.safe_load(text)
+            _check_yaml(name, text)
+    except ValueError as error:
+        raise BrokenDocument(f"{name}: {error}") from None
+
+
+def _check_yaml(name: str, text: str) -> None:
+    import yaml  # noqa: PLC0415 - this import takes 10 ms; most bots have no such document
+
+    try:
+        yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
         problem = getattr(error, "problem", None) or "no YAML"
         raise BrokenDocument(f"{name}{line}: {problem}") from None
-    except ValueError as error:
-        raise BrokenDocument(f"{name}: {error}") from None

@@ -100,7 +100,7 @@ async def main(folder: Path, port: int, named: Sequence[str]) -> None:
         site = driver.server_app
         site.mount("/plugins", app.operator.pages)
         fill_chats.add_routes(site, app)
-        site.include_router(download_routes(app.operations, visitor))
+        site.include_router(download_routes(app.late_operations, visitor))
         site.mount("/api/v1/operator", OperatorApi(app.operations, visitor, "1.0"))
         async with open_console(app.operations, visitor, closing, "Nekro") as pages:
             add_pages((SLOW_PAGE,), app.operations, visitor, closing, "Nekro")

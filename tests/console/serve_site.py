@@ -25,7 +25,7 @@ async def main(folder: Path, port: int) -> None:
     ):
         await fill_people(app)
         application = FastAPI(openapi_url=None)
-        app.site.install(application, app.operator, app.operations)
+        app.site.install(application, app.operator, app.late_operations)
         app.site.start(tasks)
         server = uvicorn.Server(
             uvicorn.Config(application, port=port, log_level="warning", timeout_graceful_shutdown=1)

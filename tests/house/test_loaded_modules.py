@@ -35,12 +35,49 @@ OF_SEARCHES = frozenset({"numpy"})
 """This module is needed to search messages, and to merge the segments of the index after each
 thousand new messages of a chat."""
 OF_OPERATORS = frozenset(
-    {"cryptography", "ruamel", "tomlkit", "pyotp", "segno", "nekro_core.llm.probe.endpoint"}
+    {
+        "argon2",
+        "cryptography",
+        "nekro_core.app.operator_areas",
+        "nekro_core.console.operator_api",
+        "nekro_core.llm.probe.endpoint",
+        "nekro_core.operator.operator",
+        "nekro_core.plugins.installation.manager",
+        "pyotp",
+        "ruamel",
+        "segno",
+        "tomlkit",
+    }
 )
-"""These modules are needed when an operator makes a backup with secrets, changes a file, uses a
-second factor, or tests an endpoint."""
+"""These modules are needed when an operator opens a page, calls the HTTP API, gives a password or a
+second factor, makes a backup with secrets, changes a file, or tests an endpoint."""
+OF_CLUSTERS = frozenset(
+    {
+        "nekro_core.app.shared_plugins",
+        "nekro_core.cluster.box_storage",
+        "nekro_core.cluster.plugin_objects",
+        "nekro_core.cluster.shared_media",
+    }
+)
+"""These modules are needed by a process of a cluster."""
+OF_CHECKS = frozenset(
+    {"nekro_core.agent.prompt.small_prompt", "nekro_core.llm.gbnf", "packaging", "rich", "yaml"}
+)
+"""A running bot needs these modules for the embedded model, when a plugin is installed, and for
+configurations of plugins, and no bot needs `rich`. The check of a plugin imports all of them."""
 OF_OTHERS = frozenset(
-    {"docker", "mcp", "maibot_sdk", "pytest", "xllamacpp", "pandas", "openai", "anthropic"}
+    {
+        "anthropic",
+        "docker",
+        "maibot_sdk",
+        "mcp",
+        "nekro_core.compat.maibot.gateways",
+        "nekro_core.compat.nekro_agent.legacy_message",
+        "openai",
+        "pandas",
+        "pytest",
+        "xllamacpp",
+    }
 )
 """Each of these modules is needed by a backend, a plugin or a model that few bots use."""
 OF_MONITORING = frozenset({"prometheus_client", "opentelemetry.sdk"})
@@ -53,6 +90,7 @@ LATER = (
     | OF_DATABASES
     | OF_SEARCHES
     | OF_OPERATORS
+    | OF_CLUSTERS
     | OF_OTHERS
     | OF_MONITORING
 )
@@ -65,6 +103,9 @@ OF_THE_BOT = frozenset(
 _RUN = """
 import json, os, signal, sys, threading, time
 from pathlib import Path
+from nekro_core.system.start_imports import quicken_imports
+
+quicken_imports()
 from nekro_core.app.server import run
 
 def look():
@@ -126,7 +167,7 @@ async def test_a_running_bot_has_not_imported_packages_that_are_needed_only_late
     await _output("-c", _RUN, at=tmp_path, environment=settings)
     modules = (tmp_path / "modules.txt").read_text().split()
     assert "nekro_core.agent.turn.turn" in modules
-    assert _found(modules, LATER) == []
+    assert _found(modules, LATER | OF_CHECKS) == []
 
 
 async def test_a_plugin_check_imports_no_more_than_a_bot(tmp_path: Path) -> None:

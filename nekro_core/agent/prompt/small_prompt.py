@@ -27,8 +27,9 @@ from itertools import islice, zip_longest
 from nekro_core.agent.prompt.copied_numbers import CopiedNumbers, copied_numbers
 from nekro_core.agent.prompt.nearest_examples import Nearest, NearestExamples
 from nekro_core.agent.prompt.question_numbers import numbers_in
-from nekro_core.agent.prompt.quoting import PromptLines, escape_own_marks
+from nekro_core.agent.prompt.quoting import escape_own_marks
 from nekro_core.agent.prompt.shown_arguments import called_name, with_shown_arguments
+from nekro_core.agent.prompt.small_step import SmallPromptStep
 from nekro_core.chat import Author, Mention, Record, Reply, Text, Voice, plain_text
 from nekro_core.llm.grammar import call_grammar
 from nekro_core.llm.model import ChatRequest, PromptMessage
@@ -74,14 +75,6 @@ _LANGUAGES = (_FIRST_LANGUAGE, "zh", "ja")
 _COMPUTED = '(f"'
 """The beginning of a text argument that has expressions in it, which Python computes."""
 _TASK = "You are a chat bot. Answer each message by calling Python functions:"
-
-
-@dataclass(frozen=True, slots=True)
-class SmallPromptStep:
-    """A step of the current turn: the code that ran, and what the model is shown of its results."""
-
-    code: str
-    observation: PromptLines
 
 
 def small_prompt(

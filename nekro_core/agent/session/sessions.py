@@ -16,7 +16,6 @@ from nekro_core.agent.commands.builtin import builtin_commands
 from nekro_core.agent.commands.services import CommandServices
 from nekro_core.agent.erasure.erasure import ErasureReport, PersonErasure
 from nekro_core.agent.participation.followed_chats import FollowedChats
-from nekro_core.agent.prompt.small_prompt import beginnings
 from nekro_core.agent.session.chat_tasks import ChatTasks
 from nekro_core.agent.session.given_records import GivenRecords
 from nekro_core.agent.session.record_takes import GIVEN_UP, RecordTakes, SuspectGate
@@ -283,6 +282,10 @@ class Sessions:
         model, settings = self._model, self._services.settings
         likely: list[ChatRequest] = []
         if model.profile.prefers_examples:
+            from nekro_core.agent.prompt.small_prompt import (  # noqa: PLC0415 - seldom needed
+                beginnings,
+            )
+
             nowhere = ChatKey("web", ChatKind.PRIVATE, "prepare")
             tools = self._services.discovery.with_search_tool(
                 self._services.plugins.tools_for(nowhere)

@@ -14,12 +14,7 @@ from nekro_core.agent.prompt.discovery import (
 from nekro_core.agent.prompt.functions import FunctionSet, tools_text
 from nekro_core.agent.prompt.prompt import CallAnswer, FinishedStep, PromptView, build_prompt
 from nekro_core.agent.prompt.quoting import PromptContent, PromptLines
-from nekro_core.agent.prompt.small_prompt import (
-    SmallPromptStep,
-    small_prompt,
-    small_tools,
-    with_found,
-)
+from nekro_core.agent.prompt.small_step import SmallPromptStep
 from nekro_core.agent.prompt.sources import SHARED, PromptSources
 from nekro_core.agent.prompt.system_prompt import native_system_prompt, system_prompt
 from nekro_core.agent.prompt.transcript import media_of
@@ -223,10 +218,9 @@ class TurnContext:
         policy = self._services.policies.of(self.chat_key)
         profile = profile or policy.model.profile
         found = self._services.discovery.found(self.chat_key, tools)
-        if profile.prefers_examples and tools.once(small_tools):
-            request = await self._write_small_prompt(
-                with_found(tools, found), policy, profile.unread
-            )
+        if profile.prefers_examples and (
+            request := await self._write_small_prompt(tools, found, policy, profile.unread)
+        ):
             sources.add_text("system", message_text(request.messages[0]), scope=SHARED)
             return _written_for(request, profile), profile.grammar, sources
         if self._found_before is None:
@@ -256,11 +250,26 @@ class TurnContext:
         return min(usual, profile.context_tokens // 4)
 
     async def _write_small_prompt(
-        self, tools: ToolSet, policy: ChatPolicy, unread: Collection[str]
-    ) -> ChatRequest:
+        self,
+        tools: ToolSet,
+        found: Sequence[NamedTool],
+        policy: ChatPolicy,
+        unread: Collection[str],
+    ) -> ChatRequest | None:
+        """Write the request for a small model. Returns None if no tool suits such a model."""
+        # This import takes 15 ms, and only the embedded model needs it. `Sessions.prepare` has
+        # imported it already if this is the bot's model.
+        from nekro_core.agent.prompt.small_prompt import (  # noqa: PLC0415
+            small_prompt,
+            small_tools,
+            with_found,
+        )
+
+        if not tools.once(small_tools):
+            return None
         codes, turns = await self._past_runs()
         request = small_prompt(
-            tools,
+            with_found(tools, found),
             self._with_questions_last(turns),
             persona=policy.persona,
             language=self._settings.language,

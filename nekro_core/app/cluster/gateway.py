@@ -113,4 +113,4 @@ class GatewayPart:
 
     def install(self, app: App, server: FastAPI) -> None:
         """See `ProcessPart.install`."""
-        app.site.install(server, app.operator, app.operations)
+        app.site.install(server, app.operator, app.late_operations)

@@ -6,7 +6,7 @@ answers the calls that they make through ``self.ctx``.
 """
 
 from nekro_core.compat.maibot.bot_view import BotView
-from nekro_core.compat.maibot.gateways import GatewayPorts
+from nekro_core.compat.maibot.gateway_ports import GatewayPorts
 from nekro_core.compat.maibot.host import MaiBotHost
 
 __all__ = ["BotView", "GatewayPorts", "MaiBotHost"]

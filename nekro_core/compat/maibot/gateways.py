@@ -2,8 +2,8 @@
 platform."""
 
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -44,10 +44,10 @@ from nekro_core.compat.maibot.gateway_place import (
     choose_place,
     clean_name,
 )
+from nekro_core.compat.maibot.gateway_ports import GatewayPorts
 from nekro_core.compat.maibot.plugin.components import MaiBotComponent
 from nekro_core.compat.maibot.plugin.loaded import MaiBotPlugin
-from nekro_core.delivery.adapter import Adapter, Capabilities
-from nekro_core.delivery.media_contract import MediaKeeper
+from nekro_core.delivery.adapter import Capabilities
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.plugins.authoring.faults import is_cancellation
 
@@ -59,30 +59,6 @@ _CAN = Capabilities(
     alone=frozenset({Voice, Video, File, Forward}),
     text_length=4000,
 )
-
-
-def _ignore() -> None:
-    """The default of ``GatewayPorts.on_online``: does nothing."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayPorts:
-    """The parts of the bot that gateways use.
-
-    The adapter of a gateway is added to ``adapters`` under the name in its `GatewayPlace`. It is
-    not added if the place is shared, because then another adapter already sends to the same chats.
-    ``own_adapters`` are the names of the bot's own adapters. If a gateway is for one of their
-    platforms, its adapter gets another name. ``inbound`` accepts the messages from
-    gateways; if it is None, the messages are refused. ``on_online`` is called when a gateway
-    connects. ``received_media`` stores the media of the messages; if it is None, ``Services.media``
-    stores them.
-    """
-
-    adapters: dict[str, Adapter] = field(default_factory=dict)
-    own_adapters: Collection[str] = ()
-    inbound: Callable[[ChatMessage], Awaitable[object]] | None = None
-    on_online: Callable[[], None] = _ignore
-    received_media: MediaKeeper | None = None
 
 
 class GatewayAdapter:

@@ -9,12 +9,9 @@ from anyio.abc import TaskGroup
 
 from nekro_core.chat import ChatKey
 from nekro_core.compat.maibot.bot_view import BotView
-from nekro_core.compat.maibot.gateways import GatewayPorts, Gateways
-from nekro_core.compat.maibot.hooks.commands import MaiBotCommands
+from nekro_core.compat.maibot.gateway_ports import GatewayPorts
 from nekro_core.compat.maibot.hooks.handlers import HookRunner
 from nekro_core.compat.maibot.hooks.hooked_model import HookedModel
-from nekro_core.compat.maibot.hooks.inbound import InboundMessages
-from nekro_core.compat.maibot.hooks.send_hooks import SendHooks
 from nekro_core.compat.maibot.plugin.loaded import LoadedPlugins
 from nekro_core.compat.maibot.plugin.manifest import discover
 from nekro_core.llm.model import ChatModel
@@ -33,7 +30,8 @@ class MaiBotHost:
     """A `PluginKind` for MaiBot plugins. Open the host, pass it to `PluginRegistry.open`, then
     `attach` the registry.
 
-    The SDK is imported when the first plugin is loaded.
+    The SDK, and everything else that only plugins need, is imported when the first plugin is
+    loaded.
     """
 
     def __init__(
@@ -50,11 +48,8 @@ class MaiBotHost:
         self._bot = bot
         self.plugins = LoadedPlugins(tasks)
         self._hooks = HookRunner(self.plugins)
-        self._gateways = Gateways(bot, gateways)
-        commands = MaiBotCommands(self._hooks, is_operator)
-        self._inbound = InboundMessages(
-            bot=bot, plugins=self.plugins, hooks=self._hooks, commands=commands
-        )
+        self._gateways = gateways
+        self._is_operator = is_operator
         self._tool_s = tool_s
         self._strict_host_range = strict_host_range
         self._hook_sends = hook_sends
@@ -120,7 +115,12 @@ class MaiBotHost:
         return HookedModel(model, self._bot, self._hooks, self.plugins)
 
     def _first_loader(self) -> "MaiBotLoader":
-        from nekro_core.compat.maibot.loader import MaiBotLoader  # noqa: PLC0415 - the SDK takes 0.2 s
+        # The SDK takes 0.2 s, and the other modules 10 ms. Few bots have such plugins.
+        from nekro_core.compat.maibot.gateways import Gateways  # noqa: PLC0415
+        from nekro_core.compat.maibot.hooks.commands import MaiBotCommands  # noqa: PLC0415
+        from nekro_core.compat.maibot.hooks.inbound import InboundMessages  # noqa: PLC0415
+        from nekro_core.compat.maibot.hooks.send_hooks import SendHooks  # noqa: PLC0415
+        from nekro_core.compat.maibot.loader import MaiBotLoader  # noqa: PLC0415
 
         if self._hook_sends is not None:
             self._unhook = self._hook_sends(SendHooks(self._bot, self._hooks))
@@ -128,8 +128,13 @@ class MaiBotHost:
             bot=self._bot,
             hooks=self._hooks,
             plugins=self.plugins,
-            gateways=self._gateways,
-            inbound=self._inbound,
+            gateways=Gateways(self._bot, self._gateways),
+            inbound=InboundMessages(
+                bot=self._bot,
+                plugins=self.plugins,
+                hooks=self._hooks,
+                commands=MaiBotCommands(self._hooks, self._is_operator),
+            ),
             tool_s=self._tool_s,
             strict_host_range=self._strict_host_range,
         )

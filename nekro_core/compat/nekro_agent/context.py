@@ -8,7 +8,6 @@ from types import ModuleType
 from typing import Any
 
 from nekro_core.chat import ChatKey, Receipt
-from nekro_core.compat.nekro_agent import message_functions
 from nekro_core.compat.nekro_agent.host import NekroAgentHost
 from nekro_core.compat.nekro_agent.legacy_services import NekroAgentServices
 from nekro_core.plugins.authoring.context import AgentCtx
@@ -57,6 +56,8 @@ class LegacyAgentCtx(AgentCtx):
     def ms(self) -> ModuleType:
         """The module with the sending functions:
         `nekro_core.compat.nekro_agent.message_functions`."""
+        from nekro_core.compat.nekro_agent import message_functions  # noqa: PLC0415 - seldom needed
+
         return message_functions
 
     async def send_text(

@@ -1,14 +1,12 @@
 """`NekroAgentServices`: gives `LegacyAgentCtx` rows, adapters, settings and presets.
 
-The rows are imported when a plugin needs one. This import loads Tortoise, which takes 0.15 s and
-8 MiB.
+Rows, adapters and settings are imported when a plugin needs one. The rows load Tortoise, which
+takes 0.15 s and 8 MiB. The others take 10 ms.
 """
 
 from typing import Any
 
-from nekro_core.compat.nekro_agent.core import config
 from nekro_core.compat.nekro_agent.host import NekroAgentHost
-from nekro_core.compat.nekro_agent.platform import LegacyAdapter, bot_of
 from nekro_core.plugins.authoring.context import AgentCtx
 from nekro_core.tools.outcome import ToolFailure
 
@@ -32,10 +30,14 @@ class NekroAgentServices(NekroAgentHost):
 
     def adapter(self, ctx: AgentCtx) -> Any:
         """The adapter of the chat."""
+        from nekro_core.compat.nekro_agent.platform import LegacyAdapter  # noqa: PLC0415
+
         return LegacyAdapter(ctx.adapter_key, self.adapters.get(ctx.adapter_key))
 
     def core_config(self) -> Any:
         """The bot's configuration."""
+        from nekro_core.compat.nekro_agent.core import config  # noqa: PLC0415
+
         return config
 
     async def onebot_bot(self, ctx: AgentCtx) -> Any:
@@ -46,6 +48,8 @@ class NekroAgentServices(NekroAgentHost):
             raise ToolFailure(
                 f"{ctx.chat_key} is not a chat on OneBot v11, so it has no Bot of NoneBot"
             )
+        from nekro_core.compat.nekro_agent.platform import bot_of  # noqa: PLC0415
+
         return bot_of(account.account)
 
     def keeps_silent(self, ctx: AgentCtx) -> bool:

@@ -1,13 +1,20 @@
-"""Hashes passwords with argon2id, in threads."""
+"""Hashes passwords with argon2id, in threads.
+
+The package `argon2` is imported for the first password. The import takes 5 ms, and most people log
+in with a link.
+"""
 
 import unicodedata
+from functools import cache
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 from anyio import CapacityLimiter
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
 
 from nekro_core.operator.identity.errors import WeakPassword
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
 
 SHORTEST = 12
 """Minimum number of characters of a password."""
@@ -21,9 +28,6 @@ _AT_ONCE = 2
 """Maximum number of passwords that are hashed at the same time. Each hash takes 19 MiB and 30 ms of
 a core."""
 
-# These parameters are the first in the list of OWASP's Password Storage Cheat Sheet (2024) that
-# need less than 20 MiB.
-_HASHER = PasswordHasher(memory_cost=19_456, time_cost=2, parallelism=1)
 _OF_NOBODY = (
     "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5IGhhcyB0aGlz$"
     "Vq7nZ0JmZ2S1yq0o5rYwq3dQm0b1c2V4a5X6y7Z8A9A"
@@ -43,9 +47,7 @@ class PasswordHashing:
     async def hash(self, password: str) -> str:
         """Return the hash of a new password, with its salt and parameters."""
         self.computed += 1
-        return await anyio.to_thread.run_sync(
-            _HASHER.hash, _composed(password), limiter=self._limiter
-        )
+        return await anyio.to_thread.run_sync(_hash, _composed(password), limiter=self._limiter)
 
     async def matches(self, stored: str, offered: str) -> bool:
         """Return whether ``offered`` is the password of the hash ``stored``.
@@ -60,7 +62,7 @@ class PasswordHashing:
     @staticmethod
     def outdated(stored: str) -> bool:
         """Return True if a hash was made with weaker parameters than new hashes are."""
-        return bool(stored) and _HASHER.check_needs_rehash(stored)
+        return bool(stored) and _hasher().check_needs_rehash(stored)
 
 
 def check_password(password: str, *, name: str) -> None:
@@ -86,8 +88,23 @@ def _composed(password: str) -> bytes:
     return unicodedata.normalize("NFKC", password).encode("utf-8", "replace")
 
 
+@cache
+def _hasher() -> "PasswordHasher":
+    from argon2 import PasswordHasher  # noqa: PLC0415 - see above
+
+    # These parameters are the first in the list of OWASP's Password Storage Cheat Sheet (2024) that
+    # need less than 20 MiB.
+    return PasswordHasher(memory_cost=19_456, time_cost=2, parallelism=1)
+
+
+def _hash(password: bytes) -> str:
+    return _hasher().hash(password)
+
+
 def _verified(stored: str, offered: bytes) -> bool:
+    from argon2.exceptions import InvalidHashError, VerificationError  # noqa: PLC0415 - see above
+
     try:
-        return _HASHER.verify(stored, offered)
+        return _hasher().verify(stored, offered)
     except (VerificationError, InvalidHashError):
         return False

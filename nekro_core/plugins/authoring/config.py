@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar, overload
 
-import yaml
 from loguru import logger
 from pydantic import BaseModel, ConfigDict, SecretStr, TypeAdapter, ValidationError
 
@@ -161,6 +160,8 @@ class ConfigBase(BaseModel):
         if _is_json(path):
             text = json.dumps(values, ensure_ascii=False, indent=2)
         else:
+            import yaml  # noqa: PLC0415 - this import takes 10 ms; most plugins have no such file
+
             text = yaml.safe_dump(values, allow_unicode=True, sort_keys=False, width=100)
         # The file may contain keys of other services, so only its owner may read it.
         write_whole(path, text.encode())
@@ -357,6 +358,8 @@ def _as_text(value: Any) -> str:
 
 
 def _from_yaml(text: str, path: Path) -> Any:
+    import yaml  # noqa: PLC0415 - as above
+
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:

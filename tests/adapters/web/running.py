@@ -25,6 +25,7 @@ from nekro_core.console.web_site import ConsoleSite
 from nekro_core.operator.actions import Area
 from nekro_core.operator.audit import AuditLog
 from nekro_core.operator.errors import NoSuchItem
+from nekro_core.operator.late_operator import LateOperator
 from nekro_core.operator.people import People
 from nekro_core.store import Store
 from nekro_core.store.audit import AuditRepository
@@ -96,7 +97,7 @@ async def web(
             host, host.operator, WebSettings.read(settings), anyio.Event(), clock=clock
         )
         operations: Any = SomeOperations(People(AuditLog(store.audit), site.identity))
-        site.install(app, host.operator, operations)
+        site.install(app, host.operator, LateOperator(lambda: operations))
         await adapter.start()
         async with serving(app) as url:
             headers = {"Authorization": f"Bearer {site.access_token}"}

@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
@@ -20,6 +21,7 @@ import uvicorn
 from adapters.web import SERVER_OPTIONS, create_page
 from nekro_core.console.web_site import ConsoleSite
 from nekro_core.operator.audit import AuditLog
+from nekro_core.operator.late_operator import LateOperator
 from nekro_core.operator.people import People
 from nekro_core.store import Store
 from tests.adapters.web.fake_host import FakeHost, ScriptedMind
@@ -66,7 +68,8 @@ async def main() -> None:
         host = FakeHost(given.data, settings, site=site)
         adapter = create_page(host, driver, host.operator)
         people = People(AuditLog(store.audit), site.identity)
-        site.install(driver.server_app, host.operator, SomeOperations(people))
+        operations: Any = SomeOperations(people)
+        site.install(driver.server_app, host.operator, LateOperator(lambda: operations))
         config = uvicorn.Config(
             driver.server_app, port=given.port, log_level="warning", **SERVER_OPTIONS
         )
