@@ -61,10 +61,10 @@ OF_CLUSTERS = frozenset(
 )
 """These modules are needed by a process of a cluster."""
 OF_CHECKS = frozenset(
-    {"nekro_core.agent.prompt.small_prompt", "nekro_core.llm.gbnf", "packaging", "rich", "yaml"}
+    {"nekro_core.agent.prompt.small_prompt", "nekro_core.llm.gbnf", "packaging", "yaml"}
 )
 """A running bot needs these modules for the embedded model, when a plugin is installed, and for
-configurations of plugins, and no bot needs `rich`. The check of a plugin imports all of them."""
+configurations of plugins. The check of a plugin imports all of them."""
 OF_OTHERS = frozenset(
     {
         "anthropic",
