@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import anyio
 import certifi
 import httpx
+import msgspec
 from loguru import logger
 
 from nekro_core import __version__
@@ -125,8 +126,7 @@ machine), and opening a new connection takes almost no time."""
 
 
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=5.0)
-
-
+_JSON = {"Content-Type": "application/json"}
 _UNREACHABLE = (httpx.HTTPError, httpx.InvalidURL)
 
 
@@ -240,7 +240,9 @@ class ModelEndpoint:
 
     async def _post(self, fields: dict[str, Any]) -> httpx.Response:
         """Send a request and return the response before its body is read."""
-        request = self._client.build_request("POST", self._address, json=fields)
+        # For a prompt of 15 kB, this takes 15 µs, and httpx's ``json=`` 115.
+        body = msgspec.json.encode(fields)
+        request = self._client.build_request("POST", self._address, content=body, headers=_JSON)
         response = await self._client.send(request, stream=True)
         if response.is_success:
             return response

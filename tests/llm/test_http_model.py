@@ -92,6 +92,15 @@ async def test_the_http_request_has_the_messages_and_the_settings_of_the_model(m
     }
 
 
+async def test_the_body_may_have_any_number_and_any_script(model_at) -> None:
+    extra = {"seed": 10**30, "penalty": 0.1, "note": '\u4f60\u597d \U0001f600 "quoted"\n\x00'}
+    async with ScriptedModelServer(["ok"]) as server:
+        await listen(model_at(server, extra_body=extra), ask("hello"))
+        (asked,) = server.requests
+    assert {name: asked.body[name] for name in extra} == extra
+    assert asked.headers["content-type"] == "application/json"
+
+
 async def test_a_model_without_vision_gets_a_note_in_place_of_a_picture(model_at) -> None:
     async with ScriptedModelServer(["ok"]) as server:
         message = PromptMessage("user", (TextPart("look"), ImagePart(b"png")))
