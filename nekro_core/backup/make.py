@@ -30,9 +30,10 @@ from nekro_core.backup.manifest import (
 )
 from nekro_core.backup.object_files import ObjectFiles
 from nekro_core.backup.own_archives import OwnBackups, one_at_a_time
-from nekro_core.backup.postgres_copy import dump_postgres, is_postgres
+from nekro_core.backup.postgres_copy import dump_postgres
 from nekro_core.backup.progress import BackupWork
 from nekro_core.store import StoreUnavailable
+from nekro_core.store.engines import is_postgres
 from nekro_core.store.file_copy import copy_sqlite, is_sqlite
 from nekro_core.store.upgrade import known_migrations, newest_migration
 

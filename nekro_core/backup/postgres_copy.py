@@ -91,11 +91,6 @@ def require_programs() -> None:
         _found(program, RestoreRefused)
 
 
-def is_postgres(url: str) -> bool:
-    """Return whether a database URL names PostgreSQL."""
-    return url.startswith(("asyncpg://", "postgres://", "psycopg://"))
-
-
 def _connection(url: str) -> tuple[str, Mapping[str, str], str]:
     """Return the name of the database, the environment for PostgreSQL's programs, and the schema.
     The password is in the environment, since other users see the arguments of a process."""

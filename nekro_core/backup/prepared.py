@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 
 from nekro_core.backup.errors import RestoreRefused
-from nekro_core.backup.postgres_copy import is_postgres, require_programs
+from nekro_core.backup.postgres_copy import require_programs
 from nekro_core.backup.progress import BackupWork, run_in_thread
 from nekro_core.backup.stage import DATABASE_NAME, StagedRestore, discard_staged, stage_restore
+from nekro_core.store.engines import is_postgres
 from nekro_core.system.atomic_files import write_whole
 
 FOLDER = "restore"

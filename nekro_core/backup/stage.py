@@ -29,9 +29,10 @@ from nekro_core.backup.manifest import (
     decode_manifest,
     encode_manifest,
 )
-from nekro_core.backup.postgres_copy import check_dump, is_postgres
+from nekro_core.backup.postgres_copy import check_dump
 from nekro_core.backup.progress import BackupWork
 from nekro_core.store import StoreUnavailable
+from nekro_core.store.engines import is_postgres
 from nekro_core.store.file_copy import integrity_problem
 from nekro_core.store.upgrade import newest_migration
 from nekro_core.system.atomic_files import write_whole

@@ -17,7 +17,14 @@ _PRAGMAS = {"journal_mode": "WAL", "journal_size_limit": "16384", "foreign_keys"
 """Settings of a SQLite connection. A setting in the URL replaces the one here.
 ``journal_size_limit`` is in bytes."""
 _POSTGRES = "tortoise.backends.asyncpg"
+_POSTGRES_URLS = ("asyncpg:", "postgres:", "postgresql:")
+"""The beginnings of database URLs for which Tortoise chooses this engine."""
 _PASSWORD = re.compile(r"(?<=:)[^:@/\s]+(?=@)")
+
+
+def is_postgres(url: str) -> bool:
+    """Return whether a database URL names PostgreSQL."""
+    return url.startswith(_POSTGRES_URLS)
 
 
 @asynccontextmanager

@@ -18,6 +18,7 @@ from nekro_core.store import (
     StoreSettings,
     StoreUnavailable,
 )
+from nekro_core.store.engines import is_postgres
 from nekro_core.store.migrate import configuration
 from nekro_core.store.upgrade import known_migrations
 from tests.peers.postgres import PostgresServer
@@ -77,6 +78,18 @@ async def test_a_bot_that_lost_its_lock_to_another_bot_stops_writing(
 
 
 # ---- a server that cannot be used
+
+
+async def test_a_url_is_of_postgresql_if_the_store_would_open_it_as_such(
+    postgres: PostgresServer,
+) -> None:
+    at = f"nekro:only-for-tests@127.0.0.1:{postgres.port}/postgres"
+    for scheme in ("asyncpg", "postgres", "postgresql"):
+        assert is_postgres(f"{scheme}://{at}")
+        async with Store.open(f"{scheme}://{at}", QUICK):
+            pass
+    assert not is_postgres("sqlite:///data/nekro.sqlite3")
+    assert not is_postgres(f"psycopg://{at}")
 
 
 @pytest.mark.parametrize(

@@ -28,13 +28,13 @@ from nekro_core.cluster.objects import ObjectStore
 from nekro_core.cluster.s3_address import NATS_OBJECTS
 from nekro_core.cluster.stream_keeper import StreamKeeper
 from nekro_core.store import Store
+from nekro_core.store.engines import is_postgres
 
 _START_S = 60.0
 """Maximum number of seconds that a start waits for NATS, and that a worker waits for a gateway that
 makes the streams. The processes of a cluster are often started all at once."""
 _AGAIN_S = 0.5
 _Opened = TypeVar("_Opened")
-_POSTGRES = ("asyncpg:", "postgres:", "postgresql:")
 
 
 def cluster_settings(settings: Settings, role: ClusterRole) -> Settings:
@@ -52,7 +52,7 @@ def cluster_settings(settings: Settings, role: ClusterRole) -> Settings:
         s3_address(settings)
     except ClusterMisconfigured as error:
         raise SettingsError(str(error)) from None
-    if not settings.nekro_database_url.startswith(_POSTGRES):
+    if not is_postgres(settings.nekro_database_url):
         came = settings.nekro_database_url.partition(":")[0] or "nothing"
         raise SettingsError(
             f"NEKRO_DATABASE_URL names no PostgreSQL database (came: {came}): the processes of a "

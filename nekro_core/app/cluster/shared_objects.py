@@ -10,12 +10,12 @@ from nekro_core.app.cluster.object_place import check_place
 from nekro_core.app.object_files import ClusterObjectFiles
 from nekro_core.app.settings import Settings
 from nekro_core.backup.errors import BackupRefused
-from nekro_core.backup.postgres_copy import is_postgres
 from nekro_core.cluster.errors import ClusterError
 from nekro_core.cluster.object_copies import ObjectCopies
 from nekro_core.cluster.objects import ObjectStore
 from nekro_core.cluster.s3_address import NATS_OBJECTS, S3Address
 from nekro_core.store.documents import DatabaseDocuments
+from nekro_core.store.engines import is_postgres
 from nekro_core.store.file_rows import open_file_rows
 from nekro_core.system.documents import DocumentError
 

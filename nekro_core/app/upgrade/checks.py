@@ -7,8 +7,9 @@ from pathlib import Path
 
 from nekro_core.app.upgrade.programs import UpgradeRefused
 from nekro_core.backup.errors import RestoreRefused
-from nekro_core.backup.postgres_copy import is_postgres, require_programs
+from nekro_core.backup.postgres_copy import require_programs
 from nekro_core.sandbox.jail.container import ContainerLimits
+from nekro_core.store.engines import is_postgres
 
 _MB = 1_000_000
 
