@@ -8,8 +8,9 @@ package defines one of these names:
 - ``factories``, a function that takes `Host.settings` and returns `AdapterFactory` by name
 
 The package may also define ``SERVER_OPTIONS``, keyword arguments for the web server. An adapter
-starts and ends its tasks with `AdapterTasks`. Data that must survive a restart goes into files
-below `Host.data_dir`, written with `write_whole`.
+starts and ends its tasks with `AdapterTasks`. Files that must survive a restart are below
+``adapter_data/NAME`` or, with tokens, ``secrets/NAME`` in `Host.data_dir`. Write them with
+`write_whole`.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Decides for each file of the data folder whether it belongs in a backup.
 
 `CONTENTS` is the table that ``docs/operating-reference.md`` shows. A file that no pattern of the
-table matches is data of an adapter or a plugin, and belongs in the backup.
+table matches is data of a plugin, and belongs in the backup.
 """
 
 import os
@@ -63,6 +63,7 @@ CONTENTS = (
     Content("erased.json", Part.DATA, "marks of erased people"),
     Content("plugins", Part.DATA, "installed plugins"),
     Content("adapters", Part.DATA, "installed adapters"),
+    Content("adapter_data", Part.DATA, "adapters' own files"),
     Content("plugin_data", Part.DATA, "plugins' settings and own files"),
     Content("existing_plugins", Part.DATA, "facts and presets of plugins for nekro-agent"),
     Content("plugin_files", Part.DATA, "files that plugins share with boxes"),

@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[2]
         ("secrets/web_access_token", Part.SECRET),
         ("secrets/erased", Part.DATA),
         ("matrix/token.json", Part.SECRET),
+        ("adapter_data/slack/threads.json", Part.DATA),
+        ("secrets/slack/token.json", Part.SECRET),
         ("conduct.toml", Part.DATA),
         (".conduct.toml.new", Part.LEFT_OUT),
         ("plugin_data/ann.weather/backups/old.txt", Part.DATA),

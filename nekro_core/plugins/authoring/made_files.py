@@ -13,11 +13,11 @@ from pathlib import Path
 
 BOT_FOLDERS = frozenset(
     {
-        "adapters", "announcements", "backups", "boxes", "conflicts", "copies", "emoji",
-        "env_copies", "existing_plugins", "fonts", "logs", "mail", "matrix", "models", "personas",
-        "platforms", "plugin_archives", "plugin_data", "plugin_files", "plugin_packages",
-        "plugin_uploads", "plugin_versions", "plugins", "restore", "revisions", "satori",
-        "secrets", "tries", "uploads", "vectors",
+        "adapter_data", "adapters", "announcements", "backups", "boxes", "conflicts", "copies",
+        "emoji", "env_copies", "existing_plugins", "fonts", "logs", "mail", "matrix", "models",
+        "personas", "platforms", "plugin_archives", "plugin_data", "plugin_files",
+        "plugin_packages", "plugin_uploads", "plugin_versions", "plugins", "restore", "revisions",
+        "satori", "secrets", "tries", "uploads", "vectors",
     }
 )  # fmt: skip
 """The folders of the data folder in which the bot itself writes. Folders of other names belong to
