@@ -96,7 +96,7 @@ class Outbox:
         self._fitting = fitting
         self._ledger = DeliveryLedger(store, activity, clock=clock)
         self._caller = PlatformCaller(store, adapters, self._ledger, self._settings, telemetry)
-        self._budget = RunSendLimit(self._settings)
+        self._run_limit = RunSendLimit(self._settings)
         self._queues = ChatQueues(self._settings)
         self._retries = RetryQueue(self._caller, self._ledger, self._queues, self._settings)
         self.admin = OutboxAdmin(
@@ -299,7 +299,7 @@ class Outbox:
         pieces = self._caller.pieces(chat_key, clean)
         if not pieces:
             raise NothingToSend("the message is empty: give it a text or a medium")
-        if refusal := self._budget.take(run_id, len(pieces)):
+        if refusal := self._run_limit.take(run_id, len(pieces)):
             raise TooManySends(refusal)
         with self._queues.use(chat_key) as queue:
             if queue.waiting >= self._settings.waiting_per_chat:
@@ -311,7 +311,7 @@ class Outbox:
                     queue, clean, pieces, run_id, record=record, stored_first=stored_first
                 )
             except _NothingStored:
-                self._budget.give_back(run_id, len(pieces))
+                self._run_limit.give_back(run_id, len(pieces))
                 raise
             finally:
                 queue.sends -= 1
@@ -348,7 +348,7 @@ class Outbox:
         """Store a message without splitting it, and return its row (`UNSPLIT`)."""
         if not split(clean, _TEXT_ALONE):
             raise NothingToSend("the message is empty: give it a text or a medium")
-        if refusal := self._budget.take(run_id, 1):
+        if refusal := self._run_limit.take(run_id, 1):
             raise TooManySends(refusal)
         if self._media is not None:
             clean = await keep_media(self._media, chat_key, clean) or clean
@@ -358,7 +358,7 @@ class Outbox:
         try:
             await written
         except OwnershipLost:
-            self._budget.give_back(run_id, 1)
+            self._run_limit.give_back(run_id, 1)
             raise
         except anyio.get_cancelled_exc_class():
             await self._ledger.abandon([entry], "the run that sent it was stopped")
