@@ -412,6 +412,9 @@ class Outbox:
             await self._ledger.abandon(entries, "the database could not be written")
             raise
         except anyio.get_cancelled_exc_class():
+            for entry in entries:
+                if entry.row.state is DeliveryState.PENDING and entry not in queue.parked:
+                    entry.receipt = None  # It was about to be parked, so nobody would send it.
             await self._ledger.abandon(entries, "the run that sent it was stopped")
             raise
         return tuple(entry.receipt for entry in entries if entry.receipt is not None)
@@ -486,14 +489,8 @@ class Outbox:
             if entry.receipt is not None:
                 continue
             if queue.parked:
-                # Queue the call after the calls that already wait.
                 await self._ledger.stored(entry)
-                reason = queue.parked[0].row.reason or "waits for the messages before it"
-                await self._ledger.decide(
-                    entry, Receipt(state=DeliveryState.PENDING, reason=reason)
-                )
-                self._retries.enqueue(queue, entry)
-                self._retries.retry_now()
+                await self._park_behind(queue, entry)
             elif await self._wait_for_room(queue, entry, asked):
                 await self._wait_for_pace(queue, entry)
                 await self._caller.call(queue, entry)
@@ -505,6 +502,33 @@ class Outbox:
                 ):
                     self._retries.enqueue(queue, entry)
                     self._retries.retry_now()
+
+    async def _park_behind(self, queue: ChatQueue, entry: OutgoingCall) -> None:
+        """Queue a call after the calls of its chat that already wait. Drop it instead if only the
+        rate limit is what they wait for, and the call would wait too long for it."""
+        first, now, settings = queue.parked[0], anyio.current_time(), self._settings
+        delay, pending = queue.window.wait_s(now), first.row.state is DeliveryState.PENDING
+        if delay and pending and first.for_rate:
+            # What was parked for another reason is gone, because it was parked before the first.
+            delay += len(queue.parked) // settings.sends_per_window * settings.window_s
+            if delay > settings.longest_wait_s:
+                await self._drop_for_rate(entry)
+                return
+        why = first.row.reason if pending and not delay and not first.for_rate else ""
+        why = why or "waits for the messages before it"
+        await self._ledger.decide(entry, Receipt(state=DeliveryState.PENDING, reason=why))
+        entry.for_rate = pending and delay > 0
+        self._retries.enqueue(queue, entry)
+        self._retries.retry_now()
+
+    async def _drop_for_rate(self, entry: OutgoingCall) -> None:
+        settings = self._settings
+        reason = (
+            f"{settings.sends_per_window} messages went to this chat within "
+            f"{settings.window_s:g} s; this one would have waited over "
+            f"{settings.longest_wait_s:g} s"
+        )
+        await self._ledger.decide(entry, Receipt(state=DeliveryState.DROPPED, reason=reason))
 
     async def _wait_for_pace(self, queue: ChatQueue, entry: OutgoingCall) -> None:
         """If the same turn sent the chat's last message, wait as long as a person needs to type
@@ -530,12 +554,7 @@ class Outbox:
             return True
         await self._ledger.stored(entry)
         if now - asked + delay > settings.longest_wait_s:
-            reason = (
-                f"{settings.sends_per_window} messages went to this chat within "
-                f"{settings.window_s:g} s; this one would have waited over "
-                f"{settings.longest_wait_s:g} s"
-            )
-            await self._ledger.decide(entry, Receipt(state=DeliveryState.DROPPED, reason=reason))
+            await self._drop_for_rate(entry)
             return False
         await anyio.sleep(delay)
         return True

@@ -99,9 +99,10 @@ class RetryQueue:
         async with queue.enter().turn():
             if not queue.parked:
                 return False
-            entry, wait_s = queue.parked[0], 0.0
+            entry, now, wait_s = queue.parked[0], anyio.current_time(), 0.0
             if _is_pending(entry):
-                wait_s = queue.window.wait_s(anyio.current_time())
+                young_s = self._settings.resend_for_s - entry.waited_s(now)
+                wait_s = min(queue.window.wait_s(now), max(young_s, 0.0))
             if not wait_s:
                 return await self._try_as_owner(queue, entry)
         await anyio.sleep(wait_s)
@@ -123,7 +124,7 @@ class RetryQueue:
         """Make the first call of a queue, ask the platform for its outcome if that is unknown, or
         drop the call if it is too old. Returns False if the call must keep waiting. If the platform
         does not have the message, the call stays the first and is ``pending``."""
-        too_old = entry.waited_s(anyio.current_time()) > self._settings.resend_for_s
+        too_old = entry.waited_s(anyio.current_time()) >= self._settings.resend_for_s
         if entry.row.state is DeliveryState.UNKNOWN:
             goes_on = too_old or await self._settle(queue, entry)
         elif too_old:
@@ -148,6 +149,8 @@ class RetryQueue:
             # Another process has stored the outcome: the message was sent, the platform refused it,
             # or an operator has dropped it. It must not be sent again.
             return True
+        if not _is_first(queue, entry):
+            return True
         match receipt.state:
             case DeliveryState.PENDING:
                 return False
@@ -166,7 +169,7 @@ class RetryQueue:
                 return True
 
     async def _send(self, queue: ChatQueue, entry: OutgoingCall) -> bool:
-        queue.calling = entry
+        queue.calling, entry.for_rate = entry, False
         try:
             await self._caller.call(queue, entry)
         except anyio.get_cancelled_exc_class():

@@ -1,7 +1,8 @@
 """Waiting messages are sent in order as soon as possible. The caller need not call `send` again."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from nekro_core.chat import Delivery, DeliveryState, Receipt, Text
 from nekro_core.delivery.activity import Broadcast
 from nekro_core.delivery.outbound.outbox import Outbox
-from nekro_core.store import Store, writing_as
+from nekro_core.store import DeliveryRow, Store, writing_as
 from tests.delivery.conftest import GROUP, ONLY_WHEN_NUDGED, OTHER, Clock
 from tests.delivery.fakes import FakeAdapter, FullDisk
 from tests.delivery.outbound.test_unknown_deliveries import AskedAdapter, Bench, Platform
@@ -222,6 +223,66 @@ async def test_a_new_message_does_not_wait_with_the_messages_that_wait_for_the_s
         assert said(adapter) == ["one"]
         await until_state(store, "four", SENT)
     assert said(adapter) == ["one", "two", "three", "four"]
+
+
+async def test_the_send_rate_drops_new_messages_once_those_of_an_outage_are_sent(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    """What waited for the account may be late. Later messages wait at most `longest_wait_s`."""
+    limits = {"sends_per_window": 1, "window_s": 0.5, "longest_wait_s": 0.9}
+    async with away(store, adapter, clock, "one", "two", **limits) as outbox:
+        outbox.retry_now()
+        await until_state(store, "one", SENT)
+        for text in ("three", "four"):  # behind "two", which waits because of the outage
+            (receipt,) = await outbox.send(GROUP, (Text(text),), run_id=f"r-{text}")
+            assert (receipt.state, receipt.reason) == (PENDING, "waits for the messages before it")
+        await until_state(store, "two", SENT)
+        (receipt,) = await outbox.send(GROUP, (Text("five"),), run_id="r-five")
+        assert receipt.state is DROPPED
+        assert "would have waited over 0.9 s" in receipt.reason
+        await until_state(store, "four", SENT)
+    assert said(adapter) == ["one", "two", "three", "four"]
+
+
+async def test_a_waiting_message_that_becomes_too_old_does_not_wait_for_the_send_rate(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    limits = {"sends_per_window": 1, "window_s": 600.0, "resend_for_s": 0.3}
+    async with away(store, adapter, clock, "one", "two", **limits) as outbox:
+        outbox.retry_now()
+        await until_state(store, "two", DROPPED)
+    assert said(adapter) == ["one"]
+
+
+class _StopsRun:
+    """A store. When the state of a delivery is written, the run that sent it is stopped."""
+
+    def __init__(self, store: Store, run: anyio.CancelScope) -> None:
+        self._store = store
+        self._run = run
+        self.deliveries = self
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name, None) or getattr(self._store.deliveries, name)
+
+    def mark(self, row: DeliveryRow, state: DeliveryState, **more: Any) -> Awaitable[Any]:
+        self._run.cancel()
+        return self._store.deliveries.mark(row, state, **more)
+
+
+async def test_a_send_that_is_cancelled_while_it_is_parked_is_dropped(
+    store: Store, adapter: FakeAdapter, clock: Clock
+) -> None:
+    limits = {"sends_per_window": 1, "window_s": 600.0}
+    async with away(store, adapter, clock, "one", "two", **limits) as outbox:
+        outbox.retry_now()
+        await until_state(store, "one", SENT)
+        with anyio.CancelScope() as run:
+            outbox._ledger._store = _StopsRun(store, run)  # type: ignore[assignment]
+            await outbox.send(GROUP, (Text("three"),), run_id="r-three")
+        assert run.cancelled_caught
+        assert await state(store, "three") is DROPPED
+    assert await state(store, "two") is PENDING
 
 
 async def test_a_message_dropped_while_it_waits_for_the_send_rate_is_not_sent(
