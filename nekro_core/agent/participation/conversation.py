@@ -76,18 +76,24 @@ class Conversation:
     def rarities(self, words: AbstractSet[str]) -> dict[str, float]:
         """Return how rare each word is: the logarithm of about N / n, where N is the number of
         lines in which words are counted and n the number of those that have the word."""
-        self._count_words()
+        while self.count_words():
+            pass
         count, known = len(self._words) + 1, self._lines_with
         return {word: math.log(count / (known.get(word, 0) + 0.5)) for word in words}
 
-    def _count_words(self) -> None:
-        while self._uncounted:
-            text = self._uncounted.popleft().text
-            words = text.words | text.stems
-            self._words.append(words)
-            self._lines_with.update(words)
-            if len(self._words) > _WORD_WINDOW:
-                for word in self._words.popleft():
-                    self._lines_with[word] -= 1
-                    if not self._lines_with[word]:
-                        del self._lines_with[word]
+    def count_words(self) -> bool:
+        """Count the words of the oldest line whose words are not counted yet. Returns whether there
+        was one. `rarities` counts the words of all lines: up to 300, which can take 0.4 s. So call
+        this before, with pauses, if other work waits."""
+        if not self._uncounted:
+            return False
+        text = self._uncounted.popleft().text
+        words = text.words | text.stems
+        self._words.append(words)
+        self._lines_with.update(words)
+        if len(self._words) > _WORD_WINDOW:
+            for word in self._words.popleft():
+                self._lines_with[word] -= 1
+                if not self._lines_with[word]:
+                    del self._lines_with[word]
+        return True

@@ -70,7 +70,7 @@ class FollowedChats:
         line = self._line_of(chat, record, calls_bot)
         if line is None:
             return FollowVerdict(goes_on=False)
-        return self._hear(chat, line)
+        return await self._hear(chat, line)
 
     def forget(self, chat_key: ChatKey) -> None:
         """Drop the lines of a chat from memory, because some of them were erased."""
@@ -98,7 +98,7 @@ class FollowedChats:
                 chat.begin_anew()
             line = self._line_of(chat, each, calls_bot)
             if line is not None:
-                self._hear(chat, line)
+                await self._hear(chat, line)
                 # A hundred lines take up to 200 ms: let other tasks run between two lines.
                 await anyio.lowlevel.checkpoint()
         chat.through = record.seq
@@ -132,7 +132,7 @@ class FollowedChats:
         called = record.author is Author.PERSON and calls_bot(record)
         return spoken_line(record, members=chat.members, asker=asker, calls_bot=called)
 
-    def _hear(self, chat: _FollowedChat, line: SpokenLine) -> FollowVerdict:
+    async def _hear(self, chat: _FollowedChat, line: SpokenLine) -> FollowVerdict:
         conversation, without_bot = chat.conversation, chat.lines_without_bot
         with_bot = line.speaker == BOT or BOT in line.named
         chat.lines_without_bot = 0 if with_bot else without_bot + 1
@@ -140,6 +140,9 @@ class FollowedChats:
             # The bot takes no part in this talk, so there is nothing to estimate.
             conversation.add(AimedLine(line, dict.fromkeys(line.named, 1.0)))
             return FollowVerdict(goes_on=False)
+        while conversation.count_words():
+            # Up to 300 lines may have come while the bot took no part: let other tasks run.
+            await anyio.lowlevel.checkpoint()
         self._model = self._model or AddresseeModel.load()
         reading = self._model.add_line(conversation, line, BOT)
         return verdict_of(reading, line, self._model.threshold)
