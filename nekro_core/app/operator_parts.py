@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,4 +71,4 @@ async def open_operator(parts: OperatorParts) -> AsyncIterator[LateOperator]:
 
             return make_operator(parts, tasks, started)
 
-        yield LateOperator(make)
+        yield LateOperator(make, partial(import_module, "nekro_core.app.operator_areas"))

@@ -1,9 +1,8 @@
 """Tells httpcore, the library below httpx, that this process runs asyncio."""
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from httpcore import _synchronization
 
 
 @contextmanager
@@ -19,15 +18,17 @@ def httpcore_knows_asyncio() -> Iterator[None]:
     Only one block may run at a time in a process. If a later httpcore asks in another way, the
     block has no effect.
     """
-    before = getattr(_synchronization, _ASKED, None)
-    setattr(_synchronization, _ASKED, _asyncio)
+    try:
+        asked = importlib.import_module("httpcore._synchronization")
+        before = asked.current_async_library
+    except (ImportError, AttributeError):
+        yield
+        return
+    asked.current_async_library = _asyncio  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        setattr(_synchronization, _ASKED, before)
-
-
-_ASKED = "current_async_library"
+        asked.current_async_library = before  # type: ignore[attr-defined]
 
 
 def _asyncio() -> str:

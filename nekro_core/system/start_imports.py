@@ -14,8 +14,9 @@ def quicken_imports() -> None:
 
 
 def _import_fastapi() -> None:
-    """Import FastAPI, and let Pydantic build FastAPI's models of OpenAPI documents when they are
-    first used. Building them takes 30 ms, and the bot makes no such document with FastAPI."""
+    """Import FastAPI, and let Pydantic build FastAPI's own models when they are first used. Most
+    describe OpenAPI documents. Building them takes 30 ms, and the bot makes no such document with
+    FastAPI."""
     from pydantic import BaseModel, ConfigDict  # noqa: PLC0415 - an import of this module is quick
 
     usual = BaseModel.model_config
