@@ -32,6 +32,8 @@ _PING_S = 10
 """Pause in seconds between two pings. When two pings remain unanswered, the client closes the
 connection and connects again. Without pings, the client would not notice a server that is
 suspended: such a server keeps its connections open."""
+_PROBLEMS = 8
+"""Maximum number of errors of a connection that are kept to explain why it failed."""
 _API_S = 5.0
 """Time limit of one request to JetStream's API, in seconds."""
 _CLOSE_S = 5.0
@@ -106,8 +108,11 @@ class NatsConnection:
         problems: list[str] = []
 
         async def failed(error: Exception) -> None:
-            problems[:] = [str(error) or type(error).__name__]
-            logger.warning("NATS: {}", problems[0])
+            problem = str(error) or type(error).__name__
+            logger.warning("NATS: {}", problem)
+            # Keep each text once, and the newest first. A refused user is told before the
+            # connection is reset, which is another error.
+            problems[:] = [problem, *(each for each in problems if each != problem)][:_PROBLEMS]
 
         async def lost() -> None:
             connection._give_up_requests()
@@ -222,8 +227,9 @@ class NatsConnection:
 
 def _explained(url: ClusterUrl, problems: list[str], wait_s: float) -> ClusterError:
     """Return the error for a failed attempt to connect, with what the operator should do."""
-    text = next((each for each in problems if each), "no answer")
-    if any("authorization" in each.lower() for each in problems):
+    refusals = [each for each in problems if "authorization" in each.lower()]
+    text = next((each for each in (*refusals, *problems) if each), "no answer")
+    if refusals:
         return ClusterMisconfigured(
             f"the NATS server {url} refuses the user of NEKRO_CLUSTER_URL ({text}): check user and "
             "password"

@@ -29,7 +29,7 @@ from nekro_core.cluster.errors import (
     ObjectTooLarge,
 )
 from nekro_core.cluster.nats_calls import NatsCalls
-from nekro_core.cluster.nats_connection import NatsConnection
+from nekro_core.cluster.nats_connection import NatsConnection, _explained
 from nekro_core.cluster.nats_leases import NatsLeases
 from nekro_core.cluster.nats_log import NatsPartitionLog
 from nekro_core.cluster.nats_objects import NatsObjects
@@ -534,6 +534,14 @@ async def test_a_wrong_password_is_refused_at_the_start() -> None:
             ):
                 pass
         assert "wrong" not in str(caught.value)
+
+
+def test_a_refused_user_is_named_although_the_connection_was_reset_afterwards() -> None:
+    url = read_cluster_url("nats://worker:wrong@127.0.0.1:4222")
+    problems = ["[Errno 104] Connection reset by peer", "nats: 'Authorization Violation'", ""]
+    error = _explained(url, problems, 2.0)
+    assert isinstance(error, ClusterMisconfigured)
+    assert "Authorization Violation" in str(error)
 
 
 async def test_a_server_with_tls_needs_a_certificate_that_is_trusted(

@@ -68,12 +68,12 @@ class OutgoingCall:
     that is, it waits in its chat's queue, if it could not be made yet or if its outcome is unknown.
 
     ``for_rate`` says that the call was parked when the rate limit alone held up the parked calls of
-    its chat, and was never begun. ``parked`` is the time at which the call was parked. ``doubted`` is the time at
-    which the call began or, for a call of an earlier process, was loaded. Both are on the event
-    loop's clock, which, unlike the wall clock, cannot be set. ``age`` is the call's age in seconds
-    when it was parked. It is 0 except for calls of an earlier process, whose age comes from the
-    wall clock. ``ownership`` is the right to write for the chat (`Ownership`) that the process had
-    when this object was created, which is before the platform is called.
+    its chat, and was never begun. ``parked`` is the time at which the call was parked. ``doubted``
+    is the time at which the call began or, for a call of an earlier process, was loaded. Both are
+    on the event loop's clock, which, unlike the wall clock, cannot be set. ``age`` is the call's
+    age in seconds when it was parked. It is 0 except for calls of an earlier process, whose age
+    comes from the wall clock. ``ownership`` is the right to write for the chat (`Ownership`) that
+    the process had when this object was created, which is before the platform is called.
     """
 
     row: DeliveryRow
