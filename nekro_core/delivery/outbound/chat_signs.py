@@ -5,6 +5,7 @@ These calls are made in separate tasks. A call that fails or gets no answer neit
 a turn.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from types import TracebackType
@@ -28,6 +29,9 @@ is typing for 5 to 10 seconds."""
 LEAST_PAUSE_S = 2.0
 """Minimum number of seconds between two calls that say that the bot is typing in the same chat.
 Platforms limit the number of all calls together, and messages are more important."""
+_AFTER_REQUEST_S = 0.02
+"""Seconds after which the bot first shows that it is typing. Until then the request to the model
+has left: making a task for this and the platform call would delay it by a tenth."""
 _REPEATED_AFTER = 0.8
 """`Capabilities.typing_s` is the time for which the platform shows that the bot is typing. After
 this fraction of it the call is repeated, so that people see the sign without a gap."""
@@ -144,9 +148,14 @@ class ChatSigns:
         chat = self._chats.get(chat_key)
         if chat is None:
             chat = self._chats[chat_key] = _TypingChat()
-            self._tasks.start_soon(self._show_typing, chat_key, chat, name=f"typing in {chat_key}")
+            loop = asyncio.get_running_loop()
+            loop.call_later(_AFTER_REQUEST_S, self._begin_showing, chat_key, chat)
         chat.turns += 1
         chat.tell()
+
+    def _begin_showing(self, chat_key: ChatKey, chat: _TypingChat) -> None:
+        if self._tasks is not None:
+            self._tasks.start_soon(self._show_typing, chat_key, chat, name=f"typing in {chat_key}")
 
     def repeat(self, chat_key: ChatKey) -> None:
         """Show the typing state of a chat anew. Called by `TypingState`."""

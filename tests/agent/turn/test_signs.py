@@ -113,15 +113,18 @@ async def test_a_platform_that_does_not_answer_calls_for_typing_does_not_delay_t
 ) -> None:
     adapter = SigningAdapter(typing_s=LONG_S)
     adapter.silent = True
-    model = ScriptedModel([answer("It is noon.")])
+    told = Told(answer("It is noon."))
+    model = ScriptedModel([ScriptedAnswer(chunks=told.stream())])
     async with running_bot(folder, boxes, model, adapter=adapter, delivery=SEEN) as bot:
         try:
             with anyio.fail_after(60):
-                assert await bot.ask("what time is it?") == ["It is noon."]
+                async with bot.turn():
+                    await bot.say("what time is it?")
+                    await until(lambda: bool(adapter.typed and adapter.reactions))
+                    told.may_end.set()
+                assert bot.said() == ["It is noon."]
         finally:
             adapter.released.set()  # no call for a sign ended before the answer
-    assert adapter.typed
-    assert adapter.reactions
 
 
 PACED = DeliverySettings(pace_chars_s=50, pace_longest_s=0.5)
