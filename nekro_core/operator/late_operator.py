@@ -19,10 +19,13 @@ class LateOperator:
 
     Args:
         make: Makes the operator, in the event loop. It is called until it has made one.
-        imports: Imports the modules that ``make`` needs. It is called in a thread.
+        imports: Imports the modules that ``make`` needs. It is called in a thread. By default,
+            ``make`` needs no further module.
     """
 
-    def __init__(self, make: "Callable[[], Operator]", imports: Callable[[], object]) -> None:
+    def __init__(
+        self, make: "Callable[[], Operator]", imports: Callable[[], object] = lambda: None
+    ) -> None:
         self._make = make
         self._imports = imports
         self._made: Operator | None = None
