@@ -57,11 +57,13 @@ async def test_a_message_in_the_middle_of_a_turn_does_not_end_the_typing_state(
     folder: Path, boxes: BoxCache
 ) -> None:
     told, adapter = Told(answer("That is all.")), SigningAdapter(typing_s=LONG_S)
-    first = fence("send_channel_message('I am looking.')\nprint(6 * 7)")
-    model = ScriptedModel([first, ScriptedAnswer(chunks=told.stream())])
+    first = Told(fence("send_channel_message('I am looking.')\nprint(6 * 7)"))
+    model = ScriptedModel([ScriptedAnswer(chunks=each.stream()) for each in (first, told)])
     async with running_bot(folder, boxes, model, adapter=adapter) as bot:
         async with bot.turn():
             await bot.say("look it up")
+            await adapter.until(1)
+            first.may_end.set()
             await until(lambda: len(model.requests) == 2)
             assert bot.said() == ["I am looking."]
             await adapter.until(2)  # again, since a message ends the typing state
