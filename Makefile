@@ -80,10 +80,10 @@ image:
 
 # Three at a time on two cores: much of the suite waits for processes. A file's tests stay together,
 # and files keep their order: by size the long ones with a single test would come last, one after the
-# other.
-AT_ONCE := --dist loadfile --no-loadscope-reorder --numprocesses 3
+# other. What is long has whole programs around it, and those two cores for itself.
+AT_ONCE := --dist loadfile --no-loadscope-reorder --numprocesses
 test: $(VENV)/.installed-dev
-	sh scripts/run_tests.sh $(BIN)/pytest -m "not long" $(AT_ONCE) $(ARGS)
+	sh scripts/run_tests.sh $(BIN)/pytest -m "not long" $(AT_ONCE) 3 $(ARGS)
 
 # An environment for each version, so that none is made anew when another one is tried.
 test-python:
@@ -97,7 +97,7 @@ fresh:
 
 long: $(VENV)/.installed-dev
 	@$(MAKE) --no-print-directory synapse || echo "Synapse cannot be had: what needs it is skipped"
-	sh scripts/run_tests.sh $(BIN)/pytest -m "long and not slow and not reloads" $(AT_ONCE) $(ARGS)
+	sh scripts/run_tests.sh $(BIN)/pytest -m "long and not slow and not reloads" $(AT_ONCE) 2 $(ARGS)
 	# Each of their reloads counts all objects of the process, so that theirs had better be small.
 	$(BIN)/pytest -m "reloads and not slow" --numprocesses 2 --dist load $(ARGS) || [ $$? -eq 5 ]
 

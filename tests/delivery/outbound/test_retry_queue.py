@@ -468,7 +468,7 @@ async def test_an_unknown_delivery_that_is_too_old_stays_unknown_and_the_rest_is
         assert await old.say("one") is UNKNOWN
         await anyio.sleep(0.06)
         old.outbox.retry_now()
-        await until(lambda: not old.outbox._queues.parked())
+        await until(lambda: not old.outbox.waiting)
         assert await old.state("one") is UNKNOWN
         old.platform.fate = "fine"
         assert await old.say("two") is SENT
